@@ -1,0 +1,1 @@
+//! Stub while the wire is being written.

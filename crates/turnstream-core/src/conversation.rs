@@ -1,0 +1,159 @@
+//! A [`Conversation`]: messages in order, with ids that stay unique and calls that are all answered.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    message::{CallPart, Message, Part, ResultPart, Role},
+    text::Text,
+};
+
+/// The messages of a conversation, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Conversation {
+    messages: Vec<Message>,
+}
+
+impl Conversation {
+    /// An empty conversation.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The messages.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Appends a message. A call whose id stands in the conversation already gets a fresh one, in call and
+    /// result alike if both are in `message`'s turn; see [`push_reply`](Self::push_reply) to learn it.
+    pub fn push(&mut self, message: Message) {
+        if message.role == Role::Assistant {
+            self.push_reply(message);
+        } else {
+            self.messages.push(message);
+        }
+    }
+
+    /// Appends a model's message and hands back the ids under which its calls stand now, in order:
+    /// a call whose id occurred before has a fresh one.
+    pub fn push_reply(&mut self, mut message: Message) -> Vec<Text> {
+        let mut taken: HashSet<Text> =
+            self.messages.iter().flat_map(Message::calls).map(|call| call.id.clone()).collect();
+        let mut ids = Vec::new();
+        for part in &mut message.parts {
+            if let Part::Call(call) = part {
+                if !taken.insert(call.id.clone()) {
+                    call.id = fresh(&call.id, &taken);
+                    taken.insert(call.id.clone());
+                }
+                ids.push(call.id.clone());
+            }
+        }
+        self.messages.push(message);
+        ids
+    }
+
+    /// The calls of the last model's message that no result answers yet.
+    pub fn open_calls(&self) -> Vec<&CallPart> {
+        let Some(position) = self.messages.iter().rposition(|message| message.role == Role::Assistant) else {
+            return Vec::new();
+        };
+        let (_, tail) = self.messages.split_at(position);
+        let Some((reply, after)) = tail.split_first() else { return Vec::new() };
+        let answered: HashSet<&str> = after
+            .iter()
+            .flat_map(|message| &message.parts)
+            .filter_map(|part| match part {
+                Part::Result(result) => Some(result.call_id.as_str()),
+                _ => None,
+            })
+            .collect();
+        reply.calls().filter(|call| !answered.contains(call.id.as_str())).collect()
+    }
+
+    /// Makes a cut history sendable again: every call of the last reply that has no result is answered
+    /// by an error result that says that the outcome is unknown. Does nothing where all are answered.
+    pub fn close_open_calls(&mut self) {
+        let results: Vec<Part> = self
+            .open_calls()
+            .into_iter()
+            .map(|call| {
+                let words = "The call was cancelled. Whether it had an effect is unknown.";
+                let result = ResultPart::text(call.id.clone(), call.name.clone(), words).with_error();
+                Part::Result(ResultPart { input: call.input, ..result })
+            })
+            .collect();
+        if results.is_empty() {
+            return;
+        }
+        // Results come first in the message that follows the calls, whatever else it says.
+        let position = self.messages.iter().rposition(|message| message.role == Role::Assistant);
+        let next = position.map_or(0, |position| position + 1);
+        match self.messages.get_mut(next) {
+            Some(message) => {
+                let end = message.parts.iter().take_while(|part| matches!(part, Part::Result(_))).count();
+                message.parts.splice(end..end, results);
+            }
+            None => self.messages.push(Message::new(Role::User, results)),
+        }
+    }
+}
+
+impl From<Vec<Message>> for Conversation {
+    fn from(messages: Vec<Message>) -> Self {
+        Self { messages }
+    }
+}
+
+impl Extend<Message> for Conversation {
+    fn extend<T: IntoIterator<Item = Message>>(&mut self, messages: T) {
+        for message in messages {
+            self.push(message);
+        }
+    }
+}
+
+/// An id like `id` that is not taken: deterministic, so that call and result agree.
+fn fresh(id: &str, taken: &HashSet<Text>) -> Text {
+    // Counting from 2 as people do: the first call keeps the provider's id.
+    (2_u64..)
+        .map(|number| Text::from(format!("{id}_{number}")))
+        .find(|candidate| !taken.contains(candidate))
+        .expect("fewer than 2^64 ids are taken")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(ids: &[&str]) -> Message {
+        let calls = ids.iter().map(|id| Part::Call(CallPart::new(*id, "f", "{}"))).collect();
+        Message::new(Role::Assistant, calls)
+    }
+
+    #[test]
+    fn a_repeated_id_gets_a_fresh_one_in_a_turn_and_across_turns() {
+        let mut conversation = Conversation::new();
+        assert_eq!(conversation.push_reply(reply(&["x:0", "x:0"])), ["x:0", "x:0_2"]);
+        assert_eq!(conversation.push_reply(reply(&["x:0"])), ["x:0_3"]);
+    }
+
+    #[test]
+    fn open_calls_are_closed_once_and_in_front_of_other_parts() {
+        let mut conversation = Conversation::new();
+        conversation.push(Message::user("go"));
+        conversation.push(reply(&["a", "b"]));
+        conversation.push(Message::results([ResultPart::text("a", "f", "A")]).with_part("go on"));
+        conversation.close_open_calls();
+        let once = conversation.clone();
+        conversation.close_open_calls();
+        assert_eq!(conversation, once);
+        let last = conversation.messages().last().unwrap();
+        let kinds: Vec<_> = last.parts.iter().map(|part| matches!(part, Part::Result(_))).collect();
+        assert_eq!(kinds, [true, true, false]);
+        assert!(conversation.open_calls().is_empty());
+    }
+}

@@ -1,0 +1,258 @@
+//! Where a wire's requests go, and under which key: the part of every wire's config that is the same.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
+use url::Url;
+
+use crate::{
+    error::{Error, ErrorKind},
+    request::Warning,
+};
+
+/// Headers that carry a key. A caller who sets one of them replaces the others.
+const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+
+/// Where a wire's requests go: base URL, key and headers. Every wire's config holds one.
+///
+/// Its `Debug` shows no key, no header value and no query.
+#[derive(Clone)]
+pub struct Endpoint {
+    base_url: String,
+    key: Option<SecretString>,
+    key_header: KeyHeader,
+    headers: Vec<(String, SecretString)>,
+}
+
+/// In which header a key is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyHeader {
+    /// `Authorization: Bearer <key>`.
+    Bearer,
+    /// `<name>: <key>`.
+    Named(&'static str),
+}
+
+impl Endpoint {
+    /// An address without a key.
+    pub fn new(base_url: impl Into<String>, key_header: KeyHeader) -> Self {
+        Self { base_url: base_url.into(), key: None, key_header, headers: Vec::new() }
+    }
+
+    /// Sets the base URL. Path segments are appended to it, its query is kept, and no version segment is
+    /// added or taken away.
+    pub fn base_url(self, base_url: impl Into<String>) -> Self {
+        Self { base_url: base_url.into(), ..self }
+    }
+
+    /// Sets the key.
+    pub fn key(self, key: impl Into<SecretString>) -> Self {
+        Self { key: Some(key.into()), ..self }
+    }
+
+    /// Sets the header in which the key is sent.
+    pub fn key_header(self, key_header: KeyHeader) -> Self {
+        Self { key_header, ..self }
+    }
+
+    /// Adds a header to every request. It replaces one of the wire's own of the same name; a header that
+    /// carries a key replaces the wire's key.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the key from the environment.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] when the variable is not set or empty; the error names it.
+    pub fn key_from_env(self, variable: &str) -> Result<Self, Error> {
+        match std::env::var(variable) {
+            Ok(key) if !key.trim().is_empty() => Ok(self.key(key.trim().to_owned())),
+            _ => {
+                Err(Error::new(ErrorKind::Config, format!("the environment variable {variable} is not set")))
+            }
+        }
+    }
+
+    /// Builds the request that posts `body` to the base URL with `path` appended.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] when the base URL, the key or a header cannot be used.
+    pub fn post<B: Serialize + ?Sized>(
+        &self,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: &B,
+    ) -> Result<WireRequest, Error> {
+        let mut all = HeaderMap::new();
+        all.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        all.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        // Compressing proxies hold a stream back to its end.
+        all.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for (name, value) in headers {
+            all.insert(HeaderName::from_static(name), plain_value(name, value)?);
+        }
+        if let Some(key) = &self.key {
+            let (name, value) = match self.key_header {
+                KeyHeader::Bearer => ("authorization", format!("Bearer {}", key.expose_secret())),
+                KeyHeader::Named(name) => (name, key.expose_secret().to_owned()),
+            };
+            all.insert(HeaderName::from_static(name), secret_value(name, &value)?);
+        }
+        for (name, value) in &self.headers {
+            let value = secret_value(name, value.expose_secret())?;
+            let name = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| Error::new(ErrorKind::Config, format!("`{name}` is not a header's name")))?;
+            if KEY_HEADERS.contains(&name.as_str()) {
+                KEY_HEADERS.iter().for_each(|other| drop(all.remove(*other)));
+            }
+            all.insert(name, value);
+        }
+        let body = serde_json::to_vec(body).map_err(|error| {
+            Error::new(ErrorKind::Config, "the request cannot be written as JSON").with_source(error)
+        })?;
+        let url = join(&self.base_url, path)?;
+        Ok(WireRequest { url, headers: all, body: body.into(), warnings: Vec::new() })
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base_url = Url::parse(&self.base_url).map_or("(not a URL)".to_owned(), |url| masked(&url));
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        formatter
+            .debug_struct("Endpoint")
+            .field("base_url", &base_url)
+            .field("key", &self.key.as_ref().map(|_| "***"))
+            .field("headers", &headers)
+            .finish()
+    }
+}
+
+/// The HTTP request for one turn: always a POST. Its `Debug` shows no header value that may be secret, no
+/// query and no body.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct WireRequest {
+    /// Where to.
+    pub url: Url,
+    /// With which headers. Those that carry keys are marked sensitive.
+    pub headers: HeaderMap,
+    /// The body. Every attempt sends these same bytes.
+    pub body: Bytes,
+    /// Settings that the wire had no word for.
+    pub warnings: Vec<Warning>,
+}
+
+impl WireRequest {
+    /// The same request with warnings.
+    pub fn with_warnings(self, warnings: Vec<Warning>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// The URL without user, password and query, which may hold keys.
+    pub fn masked_url(&self) -> String {
+        masked(&self.url)
+    }
+}
+
+impl fmt::Debug for WireRequest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("WireRequest")
+            .field("url", &self.masked_url())
+            .field("headers", &self.headers)
+            .field("body_bytes", &self.body.len())
+            .field("warnings", &self.warnings)
+            .finish()
+    }
+}
+
+/// Appends `path` to the base URL's own path and keeps its query.
+fn join(base_url: &str, path: &str) -> Result<Url, Error> {
+    // The text itself stays out of the error: a URL may hold a password or a key.
+    let refuse = |why: &str| Error::new(ErrorKind::Config, format!("the base URL cannot be used: {why}"));
+    let mut url = Url::parse(base_url).map_err(|error| refuse(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refuse("it is not http or https"));
+    }
+    let joined = format!("{}/{}", url.path().trim_end_matches('/'), path.trim_start_matches('/'));
+    url.set_path(&joined);
+    Ok(url)
+}
+
+fn masked(url: &Url) -> String {
+    let mut url = url.clone();
+    // These fail only for URLs that cannot have a host, and such a URL holds no user either.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    if url.query().is_some() {
+        url.set_query(Some("***"));
+    }
+    url.into()
+}
+
+fn plain_value(name: &str, value: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(value).map_err(|_| {
+        Error::new(ErrorKind::Config, format!("the value of the header `{name}` cannot be sent"))
+    })
+}
+
+fn secret_value(name: &str, value: &str) -> Result<HeaderValue, Error> {
+    let mut value = plain_value(name, value)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_appended_and_queries_kept() {
+        let table = [
+            ("https://h/v1", "https://h/v1/chat/completions"),
+            ("https://h/v1/", "https://h/v1/chat/completions"),
+            ("https://h/api/v3", "https://h/api/v3/chat/completions"),
+            (
+                "https://h/deploy/x?api-version=2024-10-21",
+                "https://h/deploy/x/chat/completions?api-version=2024-10-21",
+            ),
+            ("https://h/v1//", "https://h/v1/chat/completions"),
+            ("https://h", "https://h/chat/completions"),
+        ];
+        for (base, want) in table {
+            assert_eq!(join(base, "chat/completions").unwrap().as_str(), want);
+        }
+    }
+
+    #[test]
+    fn a_callers_key_header_replaces_the_wires_key() {
+        let endpoint = Endpoint::new("https://h", KeyHeader::Named("x-api-key"))
+            .key("k".to_owned())
+            .header("Authorization", "Api-Key z".to_owned())
+            .header("x-trace", "1".to_owned());
+        let request = endpoint.post("messages", &[], &()).unwrap();
+        assert_eq!(request.headers.get_all("authorization").iter().collect::<Vec<_>>(), ["Api-Key z"]);
+        assert_eq!(request.headers.get("x-trace").unwrap(), "1");
+        assert!(!request.headers.contains_key("x-api-key"));
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let endpoint = Endpoint::new("https://u:sk-SECRET-3@h/v1?key=sk-SECRET-4", KeyHeader::Bearer)
+            .key("sk-SECRET-1".to_owned())
+            .header("authorization", "Bearer sk-SECRET-2".to_owned());
+        let request = endpoint.post("messages", &[], &()).unwrap();
+        let bad = endpoint.clone().base_url("sk-SECRET-5").post("x", &[], &()).unwrap_err();
+        let shown = format!("{endpoint:?} {endpoint:#?} {request:?} {bad:?} {bad}");
+        assert!(!shown.contains("SECRET"), "{shown}");
+    }
+}

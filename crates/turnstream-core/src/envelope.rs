@@ -1,0 +1,180 @@
+//! Error bodies: the handful of shapes in which providers and gateways put them, read once for all wires.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind};
+
+/// An error as a provider wrote it.
+///
+/// The shapes: `{"error":{"message","type","code","param"}}`, `{"error":"text"}`, `{"message"}`,
+/// `{"detail"}`, `[{"error":{..}}]`, and Anthropic's `{"type":"error","error":{..},"request_id"}`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ErrorEnvelope {
+    /// What the provider says.
+    pub message: String,
+    /// Its word for the kind of error (`type`).
+    pub kind: Option<String>,
+    /// Its code, a word or a number as text.
+    pub code: Option<String>,
+    /// The field of the request that it is about.
+    pub param: Option<String>,
+    /// Its id of the request, if the body has it.
+    pub request_id: Option<String>,
+}
+
+impl ErrorEnvelope {
+    /// Reads a body or a frame. `None` if it does not look like an error.
+    pub fn parse(json: &[u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok().and_then(|value| Self::read(&value))
+    }
+
+    /// Reads a body or a frame. `None` if it does not look like an error.
+    pub fn read(value: &Value) -> Option<Self> {
+        if let Some(first) = value.as_array().and_then(|values| values.first()) {
+            return Self::read(first);
+        }
+        let body = value.as_object()?;
+        let text = |value: Option<&Value>| match value? {
+            Value::String(text) if !text.is_empty() => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let request_id = text(body.get("request_id"));
+        match body.get("error") {
+            Some(Value::String(message)) if !message.is_empty() => {
+                let (kind, code) = (None, text(body.get("code")));
+                Some(Self { message: message.clone(), kind, code, param: None, request_id })
+            }
+            Some(Value::Object(error)) => Some(Self {
+                message: text(error.get("message"))
+                    .or_else(|| text(error.get("type")))
+                    .or_else(|| text(error.get("code")))
+                    .unwrap_or_else(|| Value::Object(error.clone()).to_string()),
+                kind: text(error.get("type")).or_else(|| text(error.get("status"))),
+                code: text(error.get("code")),
+                param: text(error.get("param")),
+                request_id,
+            }),
+            _ => {
+                let message = text(body.get("message")).or_else(|| match body.get("detail")? {
+                    Value::String(detail) => Some(detail.clone()),
+                    detail => Some(detail.to_string()),
+                })?;
+                let kind = text(body.get("type"));
+                Some(Self {
+                    message,
+                    kind,
+                    code: text(body.get("code")),
+                    param: text(body.get("param")),
+                    request_id,
+                })
+            }
+        }
+    }
+
+    /// The error of `kind` that the envelope describes. Its code is the provider's `code` if that is a
+    /// word, else its `type`, else the number.
+    pub fn into_error(self, kind: ErrorKind) -> Error {
+        let is_word = |code: &String| code.parse::<f64>().is_err();
+        let code = self.code.clone().filter(is_word).or(self.kind).or(self.code);
+        let mut error = Error::new(kind, self.message);
+        if let Some(code) = code {
+            error = error.with_code(code);
+        }
+        if let Some(request_id) = self.request_id {
+            error = error.with_request_id(request_id);
+        }
+        error
+    }
+}
+
+/// The error of a reply whose status is not 200: kind by status, message and code from the body in
+/// whatever shape, request id and waiting time from the headers, the start of the body as it came.
+pub fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
+    let kind = ErrorKind::of_status(status);
+    let mut error = match ErrorEnvelope::parse(body) {
+        Some(envelope) => envelope.into_error(kind),
+        None if body.is_empty() => Error::new(kind, "the provider refused the request and said nothing"),
+        None => Error::new(kind, "the provider refused the request in words that are no error body"),
+    };
+    error = error.with_status(status).with_body(body);
+    if let Some(request_id) = request_id(headers) {
+        error = error.with_request_id(request_id);
+    }
+    if let Some(wait) = retry_after(headers) {
+        error = error.with_retry_after(wait);
+    }
+    match header(headers, "x-should-retry") {
+        Some("true") => error.with_retryable(true),
+        Some("false") => error.with_retryable(false),
+        _ => error,
+    }
+}
+
+/// The provider's id of the request, from whichever header carries it.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
+    ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-goog-request-id", "cf-ray"]
+        .into_iter()
+        .find_map(|name| header(headers, name))
+}
+
+/// The waiting time that the headers ask for: `retry-after-ms`, else `retry-after` in seconds. An HTTP
+/// date needs a clock and is the transport's to read.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name, unit: f64| {
+        let number: f64 = header(headers, name)?.trim().parse().ok()?;
+        Duration::try_from_secs_f64(number * unit).ok()
+    };
+    number("retry-after-ms", 0.001).or_else(|| number("retry-after", 1.0))
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_shape_is_read() {
+        let table = [
+            (r#"{"error":{"message":"m","type":"t","code":"c"}}"#, "m", Some("c")),
+            (r#"{"error":{"message":"m","type":"t","code":429}}"#, "m", Some("t")),
+            (r#"{"error":{"message":"m","code":429}}"#, "m", Some("429")),
+            (r#"{"error":"boom"}"#, "boom", None),
+            (r#"{"object":"error","message":"m","type":"t"}"#, "m", Some("t")),
+            (r#"{"detail":"gone"}"#, "gone", None),
+            (r#"{"detail":[{"loc":["x"]}]}"#, r#"[{"loc":["x"]}]"#, None),
+            (r#"[{"error":{"message":"m","status":"INVALID_ARGUMENT"}}]"#, "m", Some("INVALID_ARGUMENT")),
+            (
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"m"}}"#,
+                "m",
+                Some("overloaded_error"),
+            ),
+        ];
+        for (body, message, code) in table {
+            let error = ErrorEnvelope::parse(body.as_bytes()).expect(body).into_error(ErrorKind::Provider);
+            assert_eq!((error.message(), error.code()), (message, code), "{body}");
+        }
+        for body in ["", "x", "{}", r#"{"error":null}"#, r#"{"error":""}"#, r#"{"choices":[]}"#] {
+            assert_eq!(ErrorEnvelope::parse(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_headers_say_how_long_to_wait() {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", "1.5".parse().unwrap());
+        assert_eq!(refused(429, &headers, b"").retry_after(), Some(Duration::from_millis(1500)));
+        headers.insert("retry-after-ms", "350".parse().unwrap());
+        assert_eq!(refused(429, &headers, b"").retry_after(), Some(Duration::from_millis(350)));
+        headers.clear();
+        headers.insert("retry-after", "soon".parse().unwrap());
+        assert_eq!(refused(429, &headers, b"").retry_after(), None);
+    }
+}

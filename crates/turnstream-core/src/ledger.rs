@@ -1,0 +1,750 @@
+//! The ledger: the one place where calls begin, grow and end. The laws about calls live here, once, and
+//! not in each wire. Among decoders it alone can make a [`CallFinished`].
+//!
+//! A wire's decoder reads frames and *says* what they mean: a part began, a call was announced, text came
+//! for a key, a key was closed, a reason was given, the turn ended. The ledger decides what that makes of
+//! each call, by the wire's [`Rules`], and writes the events.
+
+mod calls;
+
+use std::{borrow::Cow, collections::HashMap, fmt};
+
+use crate::{
+    error::{Error, ErrorKind},
+    event::{
+        AbortReason, CallAborted, CallArgumentFragment, CallFinished, CallIndex, Citation, Event, InputKind,
+        PartFinished, PartIndex, ProviderEvent, Reason, ReasoningDelta, RefusalDelta, Replay, TextDelta,
+        TurnFinished, TurnStarted, Usage,
+    },
+    json_text::{JsonText, SurrogateJoiner},
+    raw_json::RawJson,
+    text::{ArgumentFragment, Text},
+    wire::{End, Events, Limits},
+};
+use calls::Call;
+
+/// How a wire ends calls and turns: its row of the design's table.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Rules {
+    /// The wire's name, written into what goes back to it.
+    pub wire: &'static str,
+    /// What ends a call.
+    pub closing: Closing,
+    /// What the end of the body means once a reason has been given.
+    pub body_end: BodyEnd,
+}
+
+impl Rules {
+    /// A wire's rules.
+    pub const fn new(wire: &'static str, closing: Closing, body_end: BodyEnd) -> Self {
+        Self { wire, closing, body_end }
+    }
+}
+
+/// What ends a call on a wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closing {
+    /// The call's own marker, once the turn has gone on: a reply that is cut closes its last block too.
+    /// A call that was never closed is closed by a normal end of the turn.
+    MarkerAndMore,
+    /// The call's own marker. A complete call without one is finished by a normal end of the turn.
+    Marker,
+    /// The turn's end: the wire has no marker a call, and may name a call after its first fragments.
+    TurnEnd,
+}
+
+/// What the end of the body means after a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyEnd {
+    /// The turn is finished, however the body ended.
+    Finishes,
+    /// The turn is finished if the body ended cleanly.
+    FinishesIfClean,
+    /// The turn is cut: only the wire's own last marker finishes it.
+    Cuts,
+}
+
+/// How a wire says which call a fragment belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Key {
+    /// A number: a block's index, an item's position.
+    Index(u64),
+    /// A name: an item's id.
+    Item(Text),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => index.fmt(formatter),
+            Self::Item(id) => write!(formatter, "`{id}`"),
+        }
+    }
+}
+
+/// What a wire says of a call when it names it. Empty ids and names are as good as none.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Announcement<'a> {
+    /// The provider's id of the call.
+    pub id: Option<&'a str>,
+    /// The tool's name.
+    pub name: Option<&'a str>,
+    /// How the arguments are meant.
+    pub input: InputKind,
+    /// Arguments given whole with the announcement. They count if no fragment comes.
+    pub given: Option<&'a str>,
+}
+
+impl<'a> Announcement<'a> {
+    /// A call with JSON input.
+    pub fn new(id: Option<&'a str>, name: Option<&'a str>) -> Self {
+        Self { id, name, ..Self::default() }
+    }
+
+    /// The same call, free-form if `input` says so.
+    pub fn with_input(self, input: InputKind) -> Self {
+        Self { input, ..self }
+    }
+
+    /// The same call with its arguments given whole.
+    pub fn with_given(self, given: &'a str) -> Self {
+        Self { given: Some(given), ..self }
+    }
+}
+
+/// See the [module](self)'s text. One ledger serves one turn; after the turn's end it takes nothing more.
+#[derive(Debug)]
+pub struct Ledger {
+    rules: Rules,
+    limits: Limits,
+    events: Events,
+    started: bool,
+    output_given: bool,
+    over: bool,
+    next_part: u32,
+    next_call: u32,
+    /// Text parts that have not been finished, in order. Few at a time.
+    open_parts: Vec<(PartIndex, Prose)>,
+    /// Halves of surrogate pairs that wait for the other half. Almost always empty.
+    halves: Vec<(PartIndex, SurrogateJoiner)>,
+    text_bytes: usize,
+    calls: Vec<Call>,
+    slots: HashMap<Key, usize>,
+    /// The key that was looked up last: fragments of one call come in runs.
+    last_slot: Option<(Key, usize)>,
+    last_fragment: Option<usize>,
+    /// Calls whose marker came and that wait for the turn to go on, in order of the markers.
+    closed: Vec<usize>,
+    has_client_call: bool,
+    has_refusal: bool,
+    reason: Option<(Reason, Option<Text>)>,
+    usage: Option<Usage>,
+}
+
+/// The kinds of text that come in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prose {
+    Text,
+    Reasoning,
+    Refusal,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new(rules: Rules, limits: Limits) -> Self {
+        Self {
+            rules,
+            limits,
+            events: Events::new(),
+            started: false,
+            output_given: false,
+            over: false,
+            next_part: 0,
+            next_call: 0,
+            open_parts: Vec::new(),
+            halves: Vec::new(),
+            text_bytes: 0,
+            calls: Vec::new(),
+            slots: HashMap::new(),
+            last_slot: None,
+            last_fragment: None,
+            closed: Vec::new(),
+            has_client_call: false,
+            has_refusal: false,
+            reason: None,
+            usage: None,
+        }
+    }
+
+    /// Swaps the queue that events are written to. The driver lends the caller's queue while it feeds.
+    pub fn swap_events(&mut self, events: &mut Events) {
+        std::mem::swap(&mut self.events, events);
+    }
+
+    /// Whether the turn has ended, in whatever way. Nothing counts any more.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether a reason has been given and only the wire's last marker is missing.
+    pub fn is_settled(&self) -> bool {
+        self.reason.is_some() && !self.over
+    }
+
+    /// The provider named the turn. The first id and model that are not empty count.
+    pub fn turn_started(&mut self, id: Option<&str>, model: Option<&str>) {
+        let (id, model) = (not_empty(id), not_empty(model));
+        if self.over || self.started || (id.is_none() && model.is_none()) {
+            return;
+        }
+        self.started = true;
+        let started = TurnStarted::new(id.map(Text::from), model.map(Text::from));
+        self.events.push(Ok(Event::TurnStarted(started)));
+    }
+
+    /// A part began that is not a client's call: text, reasoning, a block of the provider's. The turn goes
+    /// on, so calls that were closed before are finished.
+    pub fn part_began(&mut self) -> PartIndex {
+        self.finish_closed();
+        self.new_part()
+    }
+
+    /// Text came for a part. An empty one says nothing.
+    pub fn text(&mut self, part: PartIndex, text: &JsonText<'_>) {
+        self.prose(Prose::Text, part, text);
+    }
+
+    /// Reasoning came for a part. An empty one says nothing.
+    pub fn reasoning(&mut self, part: PartIndex, text: &JsonText<'_>) {
+        self.prose(Prose::Reasoning, part, text);
+    }
+
+    /// A refusal's text came for a part. One that is not empty makes the turn's reason `refusal`.
+    pub fn refusal(&mut self, part: PartIndex, text: &JsonText<'_>) {
+        self.prose(Prose::Refusal, part, text);
+    }
+
+    /// A source came for a text part.
+    pub fn citation(&mut self, citation: Citation) {
+        if !self.over {
+            self.emit(Event::Citation(citation));
+        }
+    }
+
+    /// A part that is not a client's call is over. `replay` is what the wire needs back of it; with no
+    /// other event of the part it is an opaque block.
+    pub fn part_finished(&mut self, part: PartIndex, replay: Option<RawJson>) {
+        if self.over {
+            return;
+        }
+        self.flush_half(part);
+        self.open_parts.retain(|(open, _)| *open != part);
+        self.emit_part_finished(part, replay);
+    }
+
+    /// The wire named a call, or said more of one that it had named: then only what was not known is
+    /// taken. Where the wire announces calls, the call begins now; on [`Closing::TurnEnd`] wires it begins
+    /// when both its id and its name are known, and at the end at the latest.
+    pub fn announce(&mut self, key: Key, call: Announcement<'_>) {
+        if self.over {
+            return;
+        }
+        let index = match self.slot(&key) {
+            Some(index) => index,
+            None => {
+                self.finish_closed();
+                if self.calls.len() >= self.limits.calls {
+                    return self.fail_limit("calls", self.limits.calls, self.calls.len() + 1);
+                }
+                let part = self.new_part();
+                self.slots.insert(key.clone(), self.calls.len());
+                self.calls.push(Call::new(key, part));
+                self.calls.len() - 1
+            }
+        };
+        let Some(slot) = self.calls.get_mut(index) else { return };
+        slot.learn(call);
+        if slot.has_given() {
+            self.last_fragment = Some(index);
+        }
+        let may_begin = slot.has_id() || self.rules.closing != Closing::TurnEnd;
+        if may_begin {
+            self.begin(index);
+        }
+    }
+
+    /// Argument text came for a key. An empty one says nothing.
+    pub fn append(&mut self, key: &Key, text: &JsonText<'_>) {
+        if self.over || text.is_empty() {
+            return;
+        }
+        let Some(index) = self.slot(key) else { return self.fail_unknown(key) };
+        let Some(call) = self.calls.get(index) else { return };
+        match self.join(call.part(), text) {
+            Cow::Borrowed(text) => self.append_str(index, text),
+            Cow::Owned(text) => self.append_str(index, &text),
+        }
+    }
+
+    /// The wire said a call's whole text again. What extends the text that came is appended; what
+    /// contradicts it aborts the call. An empty text says nothing.
+    pub fn settle(&mut self, key: &Key, whole: &JsonText<'_>) {
+        if self.over || whole.is_empty() {
+            return;
+        }
+        let Some(index) = self.slot(key) else { return self.fail_unknown(key) };
+        let Some(call) = self.calls.get(index) else { return };
+        let (part, whole) = (call.part(), whole.to_lossy());
+        match call.rest_of(&whole) {
+            Some("") => {}
+            Some(rest) => {
+                self.halves.retain(|(held, _)| *held != part);
+                let rest = rest.to_owned();
+                self.append_str(index, &rest);
+            }
+            None => self.abort(index, AbortReason::Malformed),
+        }
+    }
+
+    /// The wire's marker for the end of a call. One for no known call is ignored.
+    pub fn close(&mut self, key: &Key) {
+        if self.over {
+            return;
+        }
+        let Some(index) = self.slot(key) else { return };
+        match self.rules.closing {
+            Closing::Marker => self.finish(index),
+            Closing::MarkerAndMore => {
+                if self.calls.get_mut(index).is_some_and(Call::close) {
+                    self.closed.push(index);
+                }
+            }
+            Closing::TurnEnd => {}
+        }
+    }
+
+    /// The wire said that a call was cut: it is aborted when the turn ends, whatever its text is.
+    pub fn cut_off(&mut self, key: &Key) {
+        if let Some(call) = self.slot(key).and_then(|index| self.calls.get_mut(index)) {
+            call.cut_off();
+        }
+    }
+
+    /// Keeps what the wire needs back of a call. Written when the call ends.
+    pub fn call_replay(&mut self, key: &Key, replay: RawJson) {
+        let Some(call) = self.slot(key).and_then(|index| self.calls.get_mut(index)) else { return };
+        if let Some((part, replay)) = call.keep_replay(replay)
+            && !self.over
+        {
+            self.emit_part_finished(part, Some(replay));
+        }
+    }
+
+    /// Whether a key's text is one complete JSON value as it stands. Looks only at what came since the
+    /// last time.
+    pub fn holds_one_value(&mut self, key: &Key) -> bool {
+        self.slot(key).and_then(|index| self.calls.get_mut(index)).is_some_and(Call::is_complete)
+    }
+
+    /// Whether a key has been announced.
+    pub fn knows(&mut self, key: &Key) -> bool {
+        self.slot(key).is_some()
+    }
+
+    /// Something of the provider's that has no typed event.
+    pub fn provider(&mut self, name: &str, raw: RawJson) {
+        if !self.over {
+            self.ensure_started();
+            self.events.push(Ok(Event::Provider(ProviderEvent::new(name, raw))));
+        }
+    }
+
+    /// A report of tokens. Later ones replace what they say.
+    pub fn usage(&mut self, usage: Usage) {
+        self.usage.get_or_insert_default().update(usage);
+    }
+
+    /// The wire gave a reason. It takes effect when the turn ends; of several the most alarming counts.
+    pub fn reason(&mut self, reason: Reason, raw: &str) {
+        let raw = not_empty(Some(raw)).map(Text::from);
+        match &self.reason {
+            Some((known, _)) if known.or_worse(reason) == *known => {}
+            _ => self.reason = Some((reason, raw)),
+        }
+    }
+
+    /// The wire's own last marker came, or what stands for it.
+    pub fn turn_ended(&mut self) {
+        if self.over {
+            return;
+        }
+        let refusal = self.has_refusal.then_some(Reason::Refusal);
+        match self.reason.take() {
+            Some((reason, raw)) => {
+                let reason = refusal.map_or(reason, |refusal| reason.or_worse(refusal));
+                self.end_turn(TurnFinished { raw_reason: raw, ..TurnFinished::new(reason) });
+            }
+            None => match self.calls.iter_mut().position(|call| !call.is_over() && !call.is_complete()) {
+                Some(index) => {
+                    let name = self.calls.get(index).map(Call::describe).unwrap_or_default();
+                    let message = format!("the stream ended without a reason, and {name} is not complete");
+                    self.fail(Error::new(ErrorKind::Truncated, message));
+                }
+                None => {
+                    let reason = refusal.unwrap_or(Reason::Stop);
+                    self.end_turn(TurnFinished { inferred: true, ..TurnFinished::new(reason) });
+                }
+            },
+        }
+    }
+
+    /// The body ended without the wire's last marker.
+    pub fn body_ended(&mut self, end: End) {
+        let finishes = match (self.rules.body_end, &end) {
+            (BodyEnd::Finishes, _) | (BodyEnd::FinishesIfClean, End::Closed) => self.reason.is_some(),
+            _ => false,
+        };
+        if finishes {
+            return self.turn_ended();
+        }
+        self.fail(match end {
+            End::Broken(error) => error,
+            End::Closed if self.started => {
+                Error::new(ErrorKind::Truncated, "the body ended before the turn did")
+            }
+            End::Closed => Error::new(ErrorKind::Truncated, "the body ended and had said nothing"),
+        });
+    }
+
+    /// The turn ends in an error. Open calls are aborted; calls that were never announced are named in the
+    /// error.
+    pub fn fail(&mut self, error: Error) {
+        if self.over {
+            return;
+        }
+        let reason = match error.kind() {
+            ErrorKind::Truncated
+            | ErrorKind::IdleTimeout
+            | ErrorKind::Connect
+            | ErrorKind::FirstByteTimeout => AbortReason::Truncated,
+            _ => AbortReason::Error,
+        };
+        for index in self.open_calls() {
+            self.abort(index, reason);
+        }
+        let held: Vec<String> = self.calls.iter().filter(|call| call.is_held()).map(Call::describe).collect();
+        let error = match held.is_empty() {
+            true => error,
+            false => error.with_note(&format!("; never announced: {}", held.join(", "))),
+        };
+        self.over = true;
+        let error = error.with_partial(self.output_given);
+        self.events.push(Err(error));
+    }
+
+    fn fail_limit(&mut self, limit: &str, most: usize, seen: usize) {
+        let message = format!("the reply went over the limit `{limit}`: {seen} of at most {most}");
+        self.fail(Error::new(ErrorKind::LimitExceeded, message));
+    }
+
+    fn fail_unknown(&mut self, key: &Key) {
+        let message = format!("argument text for the call with key {key}, which was never announced");
+        self.fail(Error::new(ErrorKind::Malformed, message));
+    }
+
+    fn end_turn(&mut self, mut finished: TurnFinished) {
+        let is_cut = finished.reason.is_cut();
+        // A call that was cut before it had a name cannot be told to anyone. At a normal end that is an
+        // error: the model called something, and nobody knows what.
+        if !is_cut && let Some(key) = self.calls.iter().find_map(Call::nameless_key) {
+            let key = key.clone();
+            return self.fail_unknown(&key);
+        }
+        for index in 0..self.calls.len() {
+            self.begin(index);
+        }
+        if is_cut {
+            self.halves.clear();
+            self.end_calls_of_a_cut(finished.reason);
+        } else {
+            self.finish_closed();
+            for index in self.open_calls() {
+                self.finish(index);
+            }
+            if self.has_client_call {
+                finished.reason = finished.reason.or_worse(Reason::ToolCalls);
+            }
+        }
+        if self.over {
+            return;
+        }
+        while let Some((part, _)) = self.open_parts.first().copied() {
+            self.part_finished(part, None);
+        }
+        finished.usage = self.usage.take().map(Box::new);
+        self.ensure_started();
+        self.over = true;
+        self.events.push(Ok(Event::TurnFinished(finished)));
+    }
+
+    /// On a cut only those calls are complete from which the model had moved on: not the one begun last,
+    /// and not the one that got the last fragment, even if their text parses.
+    fn end_calls_of_a_cut(&mut self, cut: Reason) {
+        let reason = match cut {
+            Reason::ContentFilter => AbortReason::ContentFilter,
+            Reason::Refusal => AbortReason::Refusal,
+            _ => AbortReason::Length,
+        };
+        for index in self.open_calls() {
+            let moved_on = index + 1 != self.calls.len() && self.last_fragment != Some(index);
+            let is_whole = self.calls.get_mut(index).is_some_and(Call::is_whole_on_a_cut);
+            if moved_on && is_whole {
+                self.finish(index);
+            } else {
+                self.abort(index, reason);
+            }
+        }
+    }
+
+    fn finish_closed(&mut self) {
+        for index in std::mem::take(&mut self.closed) {
+            self.finish(index);
+        }
+    }
+
+    /// Announces a call whose name is known, with the text that was held.
+    fn begin(&mut self, index: usize) {
+        let taken = |id: &str, calls: &[Call]| calls.iter().any(|call| call.id() == id);
+        let Some(call) = self.calls.get(index) else { return };
+        if !call.is_held() || call.name().is_empty() {
+            return;
+        }
+        let ordinal = CallIndex(self.next_call);
+        let made_up = call.id().is_empty().then(|| {
+            let mut id = format!("turnstream_call_{}", ordinal.0);
+            while taken(&id, &self.calls) {
+                id.push('_');
+            }
+            Text::from(id)
+        });
+        self.next_call += 1;
+        let Some(call) = self.calls.get_mut(index) else { return };
+        let started = call.begin(ordinal, made_up);
+        let held = call.text().to_owned();
+        self.emit(Event::CallStarted(started));
+        if !held.is_empty() {
+            self.emit_fragment(ordinal, &held);
+        }
+    }
+
+    fn append_str(&mut self, index: usize, text: &str) {
+        let Some(call) = self.calls.get_mut(index) else { return };
+        if text.is_empty() {
+            return;
+        }
+        if call.is_over() {
+            // Too late for the call, but not lost.
+            let late = serde_json::json!({ "call": call.ordinal().map(|ordinal| ordinal.0), "text": text });
+            return self.provider("late_fragment", late.into());
+        }
+        let length = call.text().len() + text.len();
+        if length > self.limits.argument_bytes {
+            return self.fail_limit("argument_bytes", self.limits.argument_bytes, length);
+        }
+        call.push(text);
+        let ordinal = call.ordinal();
+        self.last_fragment = Some(index);
+        if let Some(ordinal) = ordinal {
+            self.emit_fragment(ordinal, text);
+        }
+    }
+
+    /// Ends a call as its marker says: finished, if its text is what it should be.
+    fn finish(&mut self, index: usize) {
+        self.begin(index);
+        self.take_given(index);
+        if let Some(part) = self.calls.get(index).filter(|call| !call.is_over()).map(Call::part)
+            && let Some(half) = self.take_half(part)
+        {
+            self.append_str(index, half.encode_utf8(&mut [0; 4]));
+        }
+        let Some(call) = self.calls.get_mut(index) else { return };
+        let Some(ordinal) = call.ordinal() else { return };
+        if self.over || call.is_over() {
+            return;
+        }
+        if call.is_cut_off() {
+            return self.abort(index, AbortReason::Truncated);
+        }
+        if !call.is_whole() {
+            self.has_client_call = true;
+            return self.abort(index, AbortReason::Malformed);
+        }
+        self.has_client_call = true;
+        let (id, name, text) = call.end();
+        let replay = call.take_replay();
+        self.emit(Event::CallFinished(CallFinished::new(ordinal, id, name, text)));
+        if let Some((part, replay)) = replay {
+            self.emit_part_finished(part, Some(replay));
+        }
+    }
+
+    fn abort(&mut self, index: usize, reason: AbortReason) {
+        self.take_given(index);
+        let Some(call) = self.calls.get_mut(index) else { return };
+        let Some(ordinal) = call.ordinal() else { return };
+        if call.is_over() {
+            return;
+        }
+        let (part, (id, name, text)) = (call.part(), call.end());
+        self.halves.retain(|(held, _)| *held != part);
+        let partial = ArgumentFragment::new(&text);
+        self.emit(Event::CallAborted(CallAborted::new(ordinal, id, name, partial, reason)));
+        if reason == AbortReason::Malformed {
+            self.has_client_call = true;
+        }
+    }
+
+    /// Arguments given whole in the announcement are one fragment, if no other came.
+    fn take_given(&mut self, index: usize) {
+        let Some(call) = self.calls.get_mut(index) else { return };
+        if let Some(given) = call.take_given() {
+            // What came last is already known, and this came with the announcement.
+            let last_fragment = self.last_fragment;
+            self.append_str(index, &given);
+            self.last_fragment = last_fragment;
+        }
+    }
+
+    fn prose(&mut self, kind: Prose, part: PartIndex, text: &JsonText<'_>) {
+        if self.over || text.is_empty() {
+            return;
+        }
+        match self.join(part, text) {
+            Cow::Borrowed(text) => self.emit_prose(kind, part, text),
+            Cow::Owned(text) => self.emit_prose(kind, part, &text),
+        }
+        if !self.open_parts.iter().any(|(open, _)| *open == part) {
+            self.open_parts.push((part, kind));
+        }
+    }
+
+    fn emit_prose(&mut self, kind: Prose, part: PartIndex, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.text_bytes += text.len();
+        if self.text_bytes > self.limits.text_bytes {
+            return self.fail_limit("text_bytes", self.limits.text_bytes, self.text_bytes);
+        }
+        self.has_refusal |= kind == Prose::Refusal;
+        self.emit(match kind {
+            Prose::Text => Event::TextDelta(TextDelta::new(part, text)),
+            Prose::Reasoning => Event::ReasoningDelta(ReasoningDelta::new(part, text)),
+            Prose::Refusal => Event::RefusalDelta(RefusalDelta::new(part, text)),
+        });
+    }
+
+    /// The text with surrogate halves joined across the pieces of a part.
+    fn join<'t>(&mut self, part: PartIndex, text: &'t JsonText<'_>) -> Cow<'t, str> {
+        if self.halves.is_empty()
+            && let Some(text) = text.as_str()
+        {
+            return Cow::Borrowed(text);
+        }
+        let position = self.halves.iter().position(|(held, _)| *held == part);
+        let mut joiner = match position {
+            Some(position) => self.halves.swap_remove(position).1,
+            None => SurrogateJoiner::default(),
+        };
+        let joined = joiner.join(text);
+        if joiner.is_holding() {
+            self.halves.push((part, joiner));
+        }
+        joined
+    }
+
+    fn take_half(&mut self, part: PartIndex) -> Option<char> {
+        let position = self.halves.iter().position(|(held, _)| *held == part)?;
+        self.halves.swap_remove(position).1.flush()
+    }
+
+    fn flush_half(&mut self, part: PartIndex) {
+        let kind = self.open_parts.iter().find(|(open, _)| *open == part).map(|(_, kind)| *kind);
+        if let (Some(half), Some(kind)) = (self.take_half(part), kind) {
+            self.emit_prose(kind, part, half.encode_utf8(&mut [0; 4]));
+        }
+    }
+
+    fn new_part(&mut self) -> PartIndex {
+        let part = PartIndex(self.next_part);
+        self.next_part = self.next_part.saturating_add(1);
+        let count = usize::try_from(self.next_part).unwrap_or(usize::MAX);
+        if count > self.limits.parts {
+            self.fail_limit("parts", self.limits.parts, count);
+        }
+        part
+    }
+
+    fn slot(&mut self, key: &Key) -> Option<usize> {
+        if let Some((last, index)) = &self.last_slot
+            && last == key
+        {
+            return Some(*index);
+        }
+        let index = *self.slots.get(key)?;
+        self.last_slot = Some((key.clone(), index));
+        Some(index)
+    }
+
+    /// The calls that have been announced and not ended, in ordinal order.
+    fn open_calls(&self) -> Vec<usize> {
+        let mut open: Vec<(CallIndex, usize)> = self
+            .calls
+            .iter()
+            .enumerate()
+            .filter(|(_, call)| !call.is_over())
+            .filter_map(|(index, call)| Some((call.ordinal()?, index)))
+            .collect();
+        open.sort_unstable();
+        open.into_iter().map(|(_, index)| index).collect()
+    }
+
+    fn emit_fragment(&mut self, call: CallIndex, text: &str) {
+        let fragment = CallArgumentFragment::new(call, ArgumentFragment::new(text));
+        self.emit(Event::CallArgumentFragment(fragment));
+    }
+
+    fn emit_part_finished(&mut self, part: PartIndex, replay: Option<RawJson>) {
+        let replay = replay.map(|data| Replay::new(self.rules.wire, data));
+        self.emit(Event::PartFinished(PartFinished::new(part, replay)));
+    }
+
+    fn emit(&mut self, event: Event) {
+        if self.over {
+            return;
+        }
+        self.ensure_started();
+        self.output_given = true;
+        self.events.push(Ok(event));
+    }
+
+    fn ensure_started(&mut self) {
+        if !self.started {
+            self.started = true;
+            self.events.push(Ok(Event::TurnStarted(TurnStarted::default())));
+        }
+    }
+}
+
+fn not_empty(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! The core of turnstream: events, messages and requests, framing, the call ledger, and the traits that a
+//! wire and a model implement. It does no IO and knows no clock, task or random number.
+//!
+//! Applications name the `turnstream` crate, which re-exports what they need. This crate is for those who
+//! write a wire, or who have a transport of their own.
+//!
+//! The way of a byte: [`SseFramer`] makes frames of chunks; a wire's [`Interpret`] says to the [`Ledger`]
+//! what a frame means; the ledger keeps the laws and writes [`Event`]s.
+
+mod conversation;
+mod driver;
+mod endpoint;
+mod envelope;
+mod error;
+mod event;
+mod json_text;
+mod ledger;
+mod lines;
+mod message;
+mod model;
+mod ndjson;
+mod raw_json;
+mod request;
+mod scan;
+mod sse;
+mod text;
+mod turn;
+mod wire;
+
+pub use conversation::Conversation;
+pub use driver::{BadFrame, Interpret, SseDecoder};
+pub use endpoint::{Endpoint, KeyHeader, WireRequest};
+pub use envelope::{ErrorEnvelope, refused};
+pub use error::{Error, ErrorKind};
+pub use event::{
+    AbortReason, CallAborted, CallArgumentFragment, CallFinished, CallIndex, CallStarted, Citation, Event,
+    InputKind, PartFinished, PartIndex, ProviderEvent, Reason, ReasoningDelta, RefusalDelta, Replay,
+    TextDelta, TurnFinished, TurnStarted, Usage,
+};
+pub use json_text::{JsonText, SurrogateJoiner};
+pub use ledger::{Announcement, BodyEnd, Closing, Key, Ledger, Rules};
+pub use message::{
+    Audio, CallPart, Document, Image, Message, OpaquePart, Part, ReasoningPart, ResultContent, ResultPart,
+    Role, Source, TextPart,
+};
+pub use model::{Head, Model, TextStream, TurnSource, TurnStream};
+pub use ndjson::NdjsonFramer;
+pub use raw_json::RawJson;
+pub use request::{OutputSchema, ReasoningEffort, Request, ToolChoice, ToolSpec, Warning, WireOptions};
+pub use scan::{JsonScanner, is_json};
+pub use sse::{FrameError, SseFrame, SseFramer};
+pub use text::{ArgumentFragment, Arguments, Text};
+pub use turn::{AbortedCall, FinishedCall, Turn, TurnBuilder, TurnError};
+pub use wire::{Decode, End, Events, Limits, Wire};
+
+/// The crates whose types stand in this crate's public interface.
+pub mod reexports {
+    pub use {bytes, http, url};
+}

@@ -1,0 +1,1 @@
+//! Stub while it is being written.

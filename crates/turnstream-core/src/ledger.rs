@@ -7,7 +7,11 @@
 
 mod calls;
 
-use std::{borrow::Cow, collections::HashMap, fmt};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -128,10 +132,10 @@ pub struct Ledger {
     over: bool,
     next_part: u32,
     next_call: u32,
-    /// Text parts that have not been finished, in order. Few at a time.
-    open_parts: Vec<(PartIndex, Prose)>,
+    /// Text parts that have not been finished, in order. One or two, but for a body that means harm.
+    open_parts: BTreeMap<PartIndex, Prose>,
     /// Halves of surrogate pairs that wait for the other half. Almost always empty.
-    halves: Vec<(PartIndex, SurrogateJoiner)>,
+    halves: BTreeMap<PartIndex, SurrogateJoiner>,
     text_bytes: usize,
     calls: Vec<Call>,
     slots: HashMap<Key, usize>,
@@ -166,8 +170,8 @@ impl Ledger {
             over: false,
             next_part: 0,
             next_call: 0,
-            open_parts: Vec::new(),
-            halves: Vec::new(),
+            open_parts: BTreeMap::new(),
+            halves: BTreeMap::new(),
             text_bytes: 0,
             calls: Vec::new(),
             slots: HashMap::new(),
@@ -243,7 +247,7 @@ impl Ledger {
             return;
         }
         self.flush_half(part);
-        self.open_parts.retain(|(open, _)| *open != part);
+        self.open_parts.remove(&part);
         self.emit_part_finished(part, replay);
     }
 
@@ -303,7 +307,7 @@ impl Ledger {
         match call.rest_of(&whole) {
             Some("") => {}
             Some(rest) => {
-                self.halves.retain(|(held, _)| *held != part);
+                self.halves.remove(&part);
                 let rest = rest.to_owned();
                 self.append_str(index, &rest);
             }
@@ -483,8 +487,8 @@ impl Ledger {
         if self.over {
             return;
         }
-        while let Some((part, _)) = self.open_parts.first().copied() {
-            self.part_finished(part, None);
+        while let Some((part, _)) = self.open_parts.first_key_value() {
+            self.part_finished(*part, None);
         }
         finished.usage = self.usage.take().map(Box::new);
         self.ensure_started();
@@ -602,7 +606,7 @@ impl Ledger {
             return;
         }
         let (part, (id, name, text)) = (call.part(), call.end());
-        self.halves.retain(|(held, _)| *held != part);
+        self.halves.remove(&part);
         let partial = ArgumentFragment::new(&text);
         self.emit(Event::CallAborted(CallAborted::new(ordinal, id, name, partial, reason)));
         if reason == AbortReason::Malformed {
@@ -629,9 +633,7 @@ impl Ledger {
             Cow::Borrowed(text) => self.emit_prose(kind, part, text),
             Cow::Owned(text) => self.emit_prose(kind, part, &text),
         }
-        if !self.open_parts.iter().any(|(open, _)| *open == part) {
-            self.open_parts.push((part, kind));
-        }
+        self.open_parts.entry(part).or_insert(kind);
     }
 
     fn emit_prose(&mut self, kind: Prose, part: PartIndex, text: &str) {
@@ -657,25 +659,20 @@ impl Ledger {
         {
             return Cow::Borrowed(text);
         }
-        let position = self.halves.iter().position(|(held, _)| *held == part);
-        let mut joiner = match position {
-            Some(position) => self.halves.swap_remove(position).1,
-            None => SurrogateJoiner::default(),
-        };
+        let mut joiner = self.halves.remove(&part).unwrap_or_default();
         let joined = joiner.join(text);
         if joiner.is_holding() {
-            self.halves.push((part, joiner));
+            self.halves.insert(part, joiner);
         }
         joined
     }
 
     fn take_half(&mut self, part: PartIndex) -> Option<char> {
-        let position = self.halves.iter().position(|(held, _)| *held == part)?;
-        self.halves.swap_remove(position).1.flush()
+        self.halves.remove(&part)?.flush()
     }
 
     fn flush_half(&mut self, part: PartIndex) {
-        let kind = self.open_parts.iter().find(|(open, _)| *open == part).map(|(_, kind)| *kind);
+        let kind = self.open_parts.get(&part).copied();
         if let (Some(half), Some(kind)) = (self.take_half(part), kind) {
             self.emit_prose(kind, part, half.encode_utf8(&mut [0; 4]));
         }

@@ -1,1 +1,31 @@
-//! Stub while it is being written.
+#![doc = include_str!("../../../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "anthropic")]
+pub use turnstream_anthropic as anthropic;
+#[cfg(feature = "openai-chat")]
+pub use turnstream_openai_chat as openai_chat;
+#[cfg(feature = "openai-responses")]
+pub use turnstream_openai_responses as openai_responses;
+
+pub use turnstream_core::{
+    AbortReason, AbortedCall, ArgumentFragment, Arguments, Audio, CallAborted, CallArgumentFragment, CallFinished,
+    CallIndex, CallPart, CallStarted, Citation, Conversation, Document, Error, ErrorKind, Event, FinishedCall, Head,
+    Image, InputKind, Limits, Message, Model, OpaquePart, OutputSchema, Part, PartFinished, PartIndex,
+    ProviderEvent, RawJson, Reason, ReasoningDelta, ReasoningEffort, ReasoningPart, RefusalDelta, Replay, Request,
+    ResultContent, ResultPart, Role, Source, Text, TextDelta, TextPart, TextStream, ToolChoice, ToolSpec, Turn,
+    TurnBuilder, TurnError, TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning, WireOptions,
+};
+#[cfg(feature = "client")]
+pub use turnstream_http::{Client, RetryPolicy};
+#[cfg(feature = "tools")]
+pub use turnstream_tools::*;
+
+/// For those who write a wire, or have a transport of their own.
+pub mod wire {
+    pub use turnstream_core::{
+        Announcement, BadFrame, BodyEnd, Closing, Decode, End, Endpoint, ErrorEnvelope, Events, FrameError,
+        Interpret, JsonScanner, JsonText, Key, KeyHeader, Ledger, NdjsonFramer, Rules, SseDecoder, SseFrame,
+        SseFramer, SurrogateJoiner, Wire, WireRequest, is_json, reexports, refused,
+    };
+}

@@ -27,14 +27,22 @@ impl Conversation {
         &self.messages
     }
 
-    /// Appends a message. A call whose id stands in the conversation already gets a fresh one, in call and
-    /// result alike if both are in `message`'s turn; see [`push_reply`](Self::push_reply) to learn it.
-    pub fn push(&mut self, message: Message) {
+    /// Appends a message. A call whose id stands in the conversation already gets a fresh one, and so does
+    /// the result that answers it: name calls by the ids that the provider gave.
+    pub fn push(&mut self, mut message: Message) {
         if message.role == Role::Assistant {
             self.push_reply(message);
-        } else {
-            self.messages.push(message);
+            return;
         }
+        let mut open: Vec<Text> = self.open_calls().into_iter().map(|call| call.id.clone()).collect();
+        for part in &mut message.parts {
+            if let Part::Result(result) = part
+                && let Some(id) = take_answered(&mut open, &result.call_id)
+            {
+                result.call_id = id;
+            }
+        }
+        self.messages.push(message);
     }
 
     /// Appends a model's message and hands back the ids under which its calls stand now, in order:
@@ -125,6 +133,18 @@ fn fresh(id: &str, taken: &HashSet<Text>) -> Text {
         .expect("fewer than 2^64 ids are taken")
 }
 
+/// The open call that a result for `id` answers: the one of that id, or the first that had it and got a
+/// fresh one.
+fn take_answered(open: &mut Vec<Text>, id: &str) -> Option<Text> {
+    let is_fresh_of = |candidate: &str| {
+        let number = candidate.strip_prefix(id).and_then(|rest| rest.strip_prefix('_'));
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    let same = open.iter().position(|candidate| candidate == id);
+    let position = same.or_else(|| open.iter().position(|candidate| is_fresh_of(candidate)))?;
+    Some(open.remove(position))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +159,20 @@ mod tests {
         let mut conversation = Conversation::new();
         assert_eq!(conversation.push_reply(reply(&["x:0", "x:0"])), ["x:0", "x:0_2"]);
         assert_eq!(conversation.push_reply(reply(&["x:0"])), ["x:0_3"]);
+    }
+
+    #[test]
+    fn a_result_finds_its_call_though_the_id_is_a_fresh_one() {
+        let mut conversation = Conversation::new();
+        for _ in 0..2 {
+            conversation.push(reply(&["x:0", "x:0"]));
+            let results = ["first", "second"].map(|text| ResultPart::text("x:0", "f", text));
+            conversation.push(Message::results(results));
+            assert!(conversation.open_calls().is_empty());
+        }
+        let ids: Vec<_> =
+            conversation.messages().iter().flat_map(Message::calls).map(|call| &*call.id).collect();
+        assert_eq!(ids, ["x:0", "x:0_2", "x:0_3", "x:0_4"]);
     }
 
     #[test]

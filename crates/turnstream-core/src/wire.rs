@@ -1,9 +1,8 @@
 //! What a wire is: three pure functions. And the decoder's side of the contract.
 
-use std::{collections::VecDeque, fmt};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
-use crate::endpoint::WireRequest;
-use crate::{error::Error, event::Event, request::Request};
+use crate::{endpoint::WireRequest, error::Error, event::Event, request::Request};
 
 /// One provider's request and stream format. It does no IO: anyone with a transport of their own can use
 /// it alone.
@@ -27,6 +26,28 @@ pub trait Wire: Send + Sync + 'static {
 
     /// What a reply with another status means.
     fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error;
+}
+
+impl<W: Wire + ?Sized> Wire for Arc<W> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn model(&self) -> &str {
+        (**self).model()
+    }
+
+    fn encode(&self, request: &Request) -> Result<WireRequest, Error> {
+        (**self).encode(request)
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        (**self).decoder()
+    }
+
+    fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error {
+        (**self).refused(status, headers, body)
+    }
 }
 
 /// Turns the body of one reply into events, however the bytes are cut.

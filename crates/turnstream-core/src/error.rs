@@ -53,6 +53,9 @@ pub enum ErrorKind {
     /// Nothing came for too long in the middle of the body. Open calls were aborted. Not retried once
     /// output has been given out.
     IdleTimeout,
+    /// The turn took longer than the total that was set for it, retries among it. Open calls were aborted.
+    /// Give it more time. Not retried.
+    TotalTimeout,
     /// The body ended before the turn did. Open calls were aborted. Ask again, or go on from the part.
     Truncated,
     /// The provider reported an error inside the stream; [`code`](Error::code) is its own word.
@@ -86,6 +89,7 @@ impl ErrorKind {
             Self::Connect => "connect",
             Self::FirstByteTimeout => "first_byte_timeout",
             Self::IdleTimeout => "idle_timeout",
+            Self::TotalTimeout => "total_timeout",
             Self::Truncated => "truncated",
             Self::Provider => "provider",
             Self::Malformed => "malformed",

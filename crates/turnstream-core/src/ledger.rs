@@ -434,6 +434,7 @@ impl Ledger {
         let reason = match error.kind() {
             ErrorKind::Truncated
             | ErrorKind::IdleTimeout
+            | ErrorKind::TotalTimeout
             | ErrorKind::Connect
             | ErrorKind::FirstByteTimeout => AbortReason::Truncated,
             _ => AbortReason::Error,

@@ -19,6 +19,7 @@ mod lines;
 mod message;
 mod model;
 mod ndjson;
+mod preview;
 mod raw_json;
 mod request;
 mod scan;
@@ -45,6 +46,7 @@ pub use message::{
 };
 pub use model::{Head, Model, TextStream, TurnSource, TurnStream};
 pub use ndjson::NdjsonFramer;
+pub use preview::{CallPreview, PreviewKind, PreviewValue};
 pub use raw_json::RawJson;
 pub use request::{OutputSchema, ReasoningEffort, Request, ToolChoice, ToolSpec, Warning, WireOptions};
 pub use scan::{JsonScanner, is_json};

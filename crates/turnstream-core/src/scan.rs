@@ -69,6 +69,16 @@ impl JsonScanner {
         matches!(self.state, State::Invalid)
     }
 
+    /// What may come next.
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// How many containers are open.
+    pub(crate) fn depth(&self) -> usize {
+        self.nesting.depth
+    }
+
     fn after(&mut self, byte: u8) -> State {
         match (self.state, byte) {
             (
@@ -167,7 +177,7 @@ pub fn is_json(text: &str) -> bool {
 
 /// What may come next.
 #[derive(Debug, Clone, Copy, Default)]
-enum State {
+pub(crate) enum State {
     /// The value, and nothing but white space has come.
     #[default]
     Start,
@@ -195,14 +205,14 @@ enum State {
 
 /// What a string is: it decides what may follow its end.
 #[derive(Debug, Clone, Copy)]
-enum Role {
+pub(crate) enum Role {
     Key,
     Value,
 }
 
 /// How far a number has come.
 #[derive(Debug, Clone, Copy)]
-enum Number {
+pub(crate) enum Number {
     Minus,
     Zero,
     Integer,
@@ -277,7 +287,7 @@ impl Nesting {
 }
 
 /// How many bytes at the start of `bytes` stay inside a string and mean nothing to the syntax.
-fn plain_run(bytes: &[u8]) -> usize {
+pub(crate) fn plain_run(bytes: &[u8]) -> usize {
     let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     // Whole blocks are tested without an early exit, which the compiler turns into vector instructions.
     let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();

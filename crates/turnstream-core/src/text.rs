@@ -146,6 +146,8 @@ macro_rules! assert_not_implemented {
     };
 }
 
+pub(crate) use assert_not_implemented;
+
 assert_not_implemented!(
     ArgumentFragment: fmt::Display, Deref<Target = str>, AsRef<str>, Into<String>, Borrow<str>, ToString
 );

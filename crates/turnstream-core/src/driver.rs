@@ -22,6 +22,10 @@ pub trait Interpret: Send {
     /// [`BadFrame`] for a frame that the wire knows and that does not have the form it should have.
     fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame>;
 
+    /// The body ended and the turn had not. The last moment to say what was held back, for wires whose turn
+    /// may end without a marker. Nothing by default.
+    fn body_ended(&mut self, _ledger: &mut Ledger) {}
+
     /// The error that a body means which is no stream but one error object.
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {
         envelope.into_error(ErrorKind::Provider)
@@ -79,6 +83,7 @@ impl<I: Interpret> SseDecoder<I> {
             return;
         }
         if framer.saw_field() || !framer.saw_anything() || starts_a_field(framer.preamble()) {
+            interpreter.body_ended(ledger);
             return ledger.body_ended(end);
         }
         let body = framer.preamble();

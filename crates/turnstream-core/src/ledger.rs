@@ -121,7 +121,7 @@ impl<'a> Announcement<'a> {
     }
 }
 
-/// See the [module](self)'s text. One ledger serves one turn; after the turn's end it takes nothing more.
+/// One ledger serves one turn; after the turn's end it takes nothing more.
 #[derive(Debug)]
 pub struct Ledger {
     rules: Rules,

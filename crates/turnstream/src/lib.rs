@@ -10,8 +10,8 @@ pub use turnstream_openai_responses as openai_responses;
 
 pub use turnstream_core::{
     AbortReason, AbortedCall, ArgumentFragment, Arguments, Audio, CallAborted, CallArgumentFragment, CallFinished,
-    CallIndex, CallPart, CallStarted, Citation, Conversation, Document, Error, ErrorKind, Event, FinishedCall, Head,
-    Image, InputKind, Limits, Message, Model, OpaquePart, OutputSchema, Part, PartFinished, PartIndex,
+    CallIndex, CallPart, CallPreview, CallStarted, Citation, Conversation, Document, Error, ErrorKind, Event, FinishedCall, Head,
+    Image, InputKind, Limits, Message, Model, OpaquePart, OutputSchema, Part, PartFinished, PartIndex, PreviewKind, PreviewValue,
     ProviderEvent, RawJson, Reason, ReasoningDelta, ReasoningEffort, ReasoningPart, RefusalDelta, Replay, Request,
     ResultContent, ResultPart, Role, Source, Text, TextDelta, TextPart, TextStream, ToolChoice, ToolSpec, Turn,
     TurnBuilder, TurnError, TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning, WireOptions,

@@ -1,1 +1,342 @@
-//! Stub while the wire is being written.
+//! Anthropic's Messages wire for turnstream: requests for `POST /v1/messages`, and its stream as events.
+//!
+//! ```
+//! use turnstream_anthropic::Anthropic;
+//! use turnstream_core::{End, Event, Events, Request, Wire};
+//!
+//! let wire = Anthropic::new("claude-sonnet-4-5").key("the key");
+//! let request = wire.encode(&Request::new().user("Say hi."))?;
+//! assert_eq!(request.url.as_str(), "https://api.anthropic.com/v1/messages");
+//!
+//! let body = br#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi."}}
+//!
+//! data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}
+//!
+//! data: {"type":"message_stop"}
+//!
+//! "#;
+//! let (mut decoder, mut events) = (wire.decoder(), Events::new());
+//! decoder.feed(body, &mut events);
+//! decoder.end(End::Closed, &mut events);
+//! let text = events.filter_map(|event| match event {
+//!     Ok(Event::TextDelta(delta)) => Some(delta.text.to_string()),
+//!     _ => None,
+//! });
+//! assert_eq!(text.collect::<String>(), "Hi.");
+//! # Ok::<(), turnstream_core::Error>(())
+//! ```
+//!
+//! # What goes out
+//!
+//! - System texts become the top-level `system`. Messages of one role in a row are one message, and results
+//!   come first in it. Blank texts are left out, because the provider refuses them.
+//! - `max_tokens` is required by the provider. Where a request does not say it, it is
+//!   [`DEFAULT_MAX_TOKENS`], plus the thinking budget if there is one.
+//! - A reasoning effort asks for adaptive thinking and sets `output_config.effort`; effort `none` turns
+//!   thinking off. Models from before adaptive thinking want a [budget](Options::thinking_budget) instead.
+//! - Thinking and a forced tool choice exclude each other on many models: then thinking is turned off, with a
+//!   warning. A request that asks for no thinking says nothing about it.
+//! - `tool_use.input` has to be an object. Arguments in a history that are none, for example free text of
+//!   another wire's custom tool, are sent as `{"input": ...}`.
+//! - Ids of calls that came from another wire are made to fit, in call and result alike.
+//! - Thinking goes back with its signature; thinking without one is left out, because the provider refuses
+//!   it. See [`Anthropic::unsigned_thinking`].
+//!
+//! # What comes in
+//!
+//! - Blocks that are not text, thinking or a client's `tool_use` (server-side tools and their results,
+//!   redacted thinking, compaction, news) are opaque parts, which go back as they came. All but redacted
+//!   thinking are shown as [`Provider`](turnstream_core::Event::Provider) events, too, named by their type.
+//! - `stop_sequence`, `stop_details`, `container` and `context_management`, where the provider fills them in,
+//!   are `Provider` events of these names.
+//! - The stop reason `compaction` is a pause: send the turn back and the model goes on.
+//! - A block that never stopped and whose input is not complete is left out of the message.
+//!
+//! # What is not supported
+//!
+//! Cache breakpoints on single blocks (only the [automatic one](Options::cache)), free-form tools, sound,
+//! images in the model's own messages, batches, token counting, and the framing of Bedrock's InvokeModel. What the
+//! provider has and this crate does not name can be sent through [`Options::extra`].
+
+mod decode;
+mod encode;
+mod error;
+
+use std::collections::BTreeMap;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use turnstream_core::{
+    Decode, Endpoint, Error, KeyHeader, Limits, RawJson, Request, SseDecoder, Wire, WireOptions, WireRequest,
+};
+
+/// The wire's name.
+pub const WIRE: &str = "anthropic-messages";
+
+/// The `max_tokens` of a request that does not say it: the provider has no default.
+pub const DEFAULT_MAX_TOKENS: u64 = 4096;
+
+/// Where requests go by default.
+const BASE_URL: &str = "https://api.anthropic.com/v1";
+
+/// The version that still takes sampling parameters.
+const VERSION: &str = "2023-06-01";
+
+/// The Messages wire: a model, and where it is asked.
+///
+/// Its `Debug` shows no key and no header value.
+#[derive(Debug, Clone)]
+pub struct Anthropic {
+    model: String,
+    endpoint: Endpoint,
+    limits: Limits,
+    version: String,
+    unsigned_thinking: bool,
+}
+
+impl Anthropic {
+    /// A model at `https://api.anthropic.com/v1`, without a key.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            model: model.into(),
+            endpoint: Endpoint::new(BASE_URL, KeyHeader::Named("x-api-key")),
+            limits: Limits::default(),
+            version: VERSION.to_owned(),
+            unsigned_thinking: false,
+        }
+    }
+
+    /// A model at `https://api.anthropic.com/v1`, with the key in `ANTHROPIC_API_KEY`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set or empty.
+    pub fn from_env(model: impl Into<String>) -> Result<Self, Error> {
+        let wire = Self::new(model);
+        Ok(Self { endpoint: wire.endpoint.key_from_env("ANTHROPIC_API_KEY")?, ..wire })
+    }
+
+    /// Sets the key, sent as `x-api-key`.
+    pub fn key(self, key: impl Into<SecretString>) -> Self {
+        Self { endpoint: self.endpoint.key(key), ..self }
+    }
+
+    /// Sets the header in which the key is sent: gateways may want it as
+    /// [`Bearer`](KeyHeader::Bearer).
+    pub fn key_header(self, key_header: KeyHeader) -> Self {
+        Self { endpoint: self.endpoint.key_header(key_header), ..self }
+    }
+
+    /// Sets the base URL. `messages` is appended to its path; its query is kept, and no version segment is
+    /// added.
+    pub fn base_url(self, base_url: impl Into<String>) -> Self {
+        Self { endpoint: self.endpoint.base_url(base_url), ..self }
+    }
+
+    /// Adds a header. It replaces one of the wire's own of the same name; a header that carries a key
+    /// replaces the key.
+    pub fn header(self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
+        Self { endpoint: self.endpoint.header(name, value), ..self }
+    }
+
+    /// Sets how much of a reply is taken.
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Sets the header `anthropic-version`; `2023-06-01` by default. Later versions refuse sampling
+    /// parameters.
+    pub fn version(self, version: impl Into<String>) -> Self {
+        Self { version: version.into(), ..self }
+    }
+
+    /// Sends thinking that came without a signature back, too. Anthropic refuses it, which is why it is left
+    /// out by default; some compatible servers ask for it.
+    pub fn unsigned_thinking(self, unsigned_thinking: bool) -> Self {
+        Self { unsigned_thinking, ..self }
+    }
+}
+
+impl Wire for Anthropic {
+    fn name(&self) -> &'static str {
+        WIRE
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn encode(&self, request: &Request) -> Result<WireRequest, Error> {
+        encode::encode(self, request)
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        Box::new(SseDecoder::new(decode::RULES, self.limits, decode::Messages::new(self.limits)))
+    }
+
+    fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error {
+        error::refused(status, headers, body)
+    }
+}
+
+/// What only this wire has. Set it with [`Request::options`].
+///
+/// ```
+/// use turnstream_anthropic::{CacheLifetime, Options};
+/// use turnstream_core::Request;
+///
+/// let options = Options::new().thinking_budget(2048).cache(CacheLifetime::FiveMinutes);
+/// let request = Request::new().user("Prove it.").options(options);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Options {
+    /// Thinking with a fixed budget, in tokens: at least 1,024, and less than `max_tokens`. For models from
+    /// before adaptive thinking; later ones refuse it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_budget: Option<u64>,
+    /// What is shown of the thinking. By default the model decides; asking for it asks for thinking.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_display: Option<ThinkingDisplay>,
+    /// Sampling from the `k` likeliest tokens only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u64>,
+    /// `auto` or `standard_only`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    /// Caches the request up to its last block that can be cached, for so long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheLifetime>,
+    /// Streams the input of client tools as it is written, without the provider's buffering and checks:
+    /// fragments come earlier, and a call may end malformed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub eager_input: bool,
+    /// Names for the header `anthropic-beta`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub betas: Vec<String>,
+    /// Server-side tools, for example `{"type": "web_search_20250305", "name": "web_search"}`, sent as they
+    /// stand behind the request's own tools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub server_tools: Vec<RawJson>,
+    /// Further fields of the body, for example `mcp_servers`, sent as they stand.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, RawJson>,
+}
+
+/// What is shown of a model's thinking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ThinkingDisplay {
+    /// A summary.
+    Summarized,
+    /// Nothing; its signature still comes, and goes back.
+    Omitted,
+}
+
+/// How long a cached prefix lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum CacheLifetime {
+    /// Five minutes after its last use.
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    /// One hour after its last use.
+    #[serde(rename = "1h")]
+    OneHour,
+}
+
+impl WireOptions for Options {
+    const WIRE: &'static str = WIRE;
+}
+
+impl Options {
+    /// No options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`thinking_budget`](Self::thinking_budget).
+    pub fn thinking_budget(self, tokens: u64) -> Self {
+        Self { thinking_budget: Some(tokens), ..self }
+    }
+
+    /// Sets [`thinking_display`](Self::thinking_display).
+    pub fn thinking_display(self, display: ThinkingDisplay) -> Self {
+        Self { thinking_display: Some(display), ..self }
+    }
+
+    /// Sets [`top_k`](Self::top_k).
+    pub fn top_k(self, top_k: u64) -> Self {
+        Self { top_k: Some(top_k), ..self }
+    }
+
+    /// Sets [`service_tier`](Self::service_tier).
+    pub fn service_tier(self, service_tier: impl Into<String>) -> Self {
+        Self { service_tier: Some(service_tier.into()), ..self }
+    }
+
+    /// Sets [`cache`](Self::cache).
+    pub fn cache(self, lifetime: CacheLifetime) -> Self {
+        Self { cache: Some(lifetime), ..self }
+    }
+
+    /// Sets [`eager_input`](Self::eager_input).
+    pub fn eager_input(self, eager_input: bool) -> Self {
+        Self { eager_input, ..self }
+    }
+
+    /// Adds a name to [`betas`](Self::betas).
+    pub fn beta(mut self, name: impl Into<String>) -> Self {
+        self.betas.push(name.into());
+        self
+    }
+
+    /// Adds a tool to [`server_tools`](Self::server_tools).
+    pub fn server_tool(mut self, tool: impl Into<RawJson>) -> Self {
+        self.server_tools.push(tool.into());
+        self
+    }
+
+    /// Sets a field of [`extra`](Self::extra).
+    pub fn extra(mut self, name: impl Into<String>, value: impl Into<RawJson>) -> Self {
+        self.extra.insert(name.into(), value.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_is_shown() {
+        let wire = Anthropic::new("m")
+            .key("sk-SECRET-1")
+            .header("authorization", "Bearer sk-SECRET-2")
+            .base_url("https://h/v1?key=sk-SECRET-3");
+        let request = wire.encode(&Request::new().user("hi")).unwrap();
+        let shown = format!("{wire:?} {wire:#?} {request:?}");
+        assert!(!shown.contains("SECRET"), "{shown}");
+    }
+
+    #[test]
+    fn options_are_the_same_after_json() {
+        let options = Options::new()
+            .thinking_budget(2048)
+            .thinking_display(ThinkingDisplay::Omitted)
+            .top_k(5)
+            .service_tier("auto")
+            .cache(CacheLifetime::OneHour)
+            .eager_input(true)
+            .beta("files-api-2025-04-14")
+            .server_tool(serde_json::json!({"type": "web_search_20250305", "name": "web_search"}))
+            .extra("container", serde_json::json!("container_1"));
+        let request = Request::new().options(options.clone());
+        let json = serde_json::to_string(&request).unwrap();
+        let request: Request = serde_json::from_str(&json).unwrap();
+        assert_eq!(request.options_of::<Options>().unwrap(), options);
+        assert_eq!(Request::new().options(Options::new()).options_of::<Options>().unwrap(), Options::new());
+    }
+}

@@ -1,0 +1,811 @@
+//! Frames of the Messages stream, as words to the ledger.
+//!
+//! A frame is known by the `type` in its data, and only without one by its event name. Blocks are known by
+//! `index`; they may interleave, miss their start or their stop, and an index may come again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::value::RawValue;
+use turnstream_core::{
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText,
+    Key, Ledger, Limits, PartIndex, RawJson, Reason, Rules, SseFrame, SurrogateJoiner, Text, Usage, is_json,
+};
+
+use crate::{WIRE, error};
+
+/// A call is finished when its block stopped and the turn went on; a turn, at `message_stop`, or at the end
+/// of the body after a stop reason.
+pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::MarkerAndMore, BodyEnd::Finishes);
+
+/// What is known of one turn between its frames.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    limits: Limits,
+    /// The id of the message, once it has begun; empty if it has none.
+    message: Option<String>,
+    blocks: BTreeMap<u64, Block>,
+    /// How many calls were announced.
+    calls: u64,
+    counts: Counts,
+    is_cut: bool,
+}
+
+impl Messages {
+    /// The interpreter of one turn.
+    pub(crate) fn new(limits: Limits) -> Self {
+        let (blocks, counts) = (BTreeMap::new(), Counts::default());
+        Self { limits, message: None, blocks, calls: 0, counts, is_cut: false }
+    }
+}
+
+impl Interpret for Messages {
+    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+        let parsed: Frame<'_> = match serde_json::from_str(frame.data) {
+            Ok(parsed) => parsed,
+            Err(problem) => return odd_frame(frame, problem, ledger),
+        };
+        let name = match parsed.kind.as_ref().and_then(JsonText::as_str) {
+            Some(kind) if !kind.is_empty() => kind,
+            _ => frame.event,
+        };
+        let result = match name {
+            "content_block_delta" => self.delta(&parsed, frame, ledger),
+            "content_block_start" => self.block_start(&parsed, ledger),
+            "content_block_stop" => required(parsed.index, "index").map(|index| self.stop(index, ledger)),
+            "message_start" => self.message_start(&parsed, ledger),
+            "message_delta" => {
+                self.message_delta(&parsed, ledger);
+                Ok(())
+            }
+            "message_stop" => {
+                self.end_open_blocks(ledger);
+                ledger.turn_ended();
+                Ok(())
+            }
+            "ping" => Ok(()),
+            _ if name == "error" || frame.event == "error" || (name.is_empty() && parsed.error.is_some()) => {
+                ledger.fail(error::in_stream(frame.data));
+                Ok(())
+            }
+            _ => {
+                hand_on(name, frame, ledger);
+                Ok(())
+            }
+        };
+        result.map_err(|problem| BadFrame::new(name, problem))
+    }
+
+    fn error_body(&self, envelope: ErrorEnvelope) -> Error {
+        error::of_body(envelope)
+    }
+}
+
+/// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<JsonText<'a>>,
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    context_management: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// The `delta` of `content_block_delta` and of `message_delta`. A text that its kind has to have is `None`
+/// where it is missing, and `Some(None)` where it is null, which says nothing.
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<JsonText<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    text: Option<Option<JsonText<'a>>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    partial_json: Option<Option<JsonText<'a>>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    thinking: Option<Option<JsonText<'a>>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    signature: Option<Option<JsonText<'a>>>,
+    #[serde(borrow)]
+    citation: Option<&'a RawValue>,
+    #[serde(borrow)]
+    stop_reason: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    stop_sequence: Option<&'a RawValue>,
+    #[serde(borrow)]
+    stop_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    container: Option<&'a RawValue>,
+}
+
+/// The `message` of `message_start`. It may be finished already.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    model: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    content: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    stop_reason: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    stop_sequence: Option<&'a RawValue>,
+    #[serde(borrow)]
+    stop_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    container: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+/// A block that began.
+#[derive(Debug)]
+enum Block {
+    Call {
+        key: Key,
+        id: String,
+        is_stopped: bool,
+    },
+    Prose(Prose),
+    Server(Server),
+    /// A server-side block that stopped: what still comes for it is no client's.
+    Ended,
+}
+
+/// A block of text or thinking.
+#[derive(Debug)]
+struct Prose {
+    part: PartIndex,
+    voice: Voice,
+    has_text: bool,
+    signature: String,
+    citations: Vec<RawJson>,
+    citation_bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Text,
+    Thinking,
+}
+
+/// A block that is the provider's own business.
+#[derive(Debug)]
+struct Server {
+    part: PartIndex,
+    block: RawJson,
+    /// The input text that streamed, if it does.
+    input: String,
+    joiner: SurrogateJoiner,
+}
+
+impl Messages {
+    fn message_start(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
+        let message: Message<'_> = serde_json::from_str(required(frame.message, "message")?.get())?;
+        let id = message.id.as_ref().map(|id| id.to_lossy().into_owned()).unwrap_or_default();
+        if let Some(known) = &self.message {
+            // A proxy that repeats itself says the same id again; another id is another reply.
+            if !known.is_empty() && !id.is_empty() && *known != id {
+                let words = format!("the message `{id}` began inside of the message `{known}`");
+                ledger.fail(Error::new(ErrorKind::Malformed, words));
+            }
+            return Ok(());
+        }
+        let model = message.model.as_ref().map(JsonText::to_lossy);
+        ledger.turn_started(Some(&id), model.as_deref());
+        self.message = Some(id);
+        if let Some(usage) = message.usage {
+            self.count(usage, ledger);
+        }
+        for (index, block) in (0..).zip(message.content.unwrap_or_default()) {
+            self.start(index, block, ledger)?;
+            self.stop(index, ledger);
+        }
+        let said = [
+            ("stop_sequence", message.stop_sequence),
+            ("stop_details", message.stop_details),
+            ("container", message.container),
+        ];
+        self.ending(message.stop_reason.as_ref(), said, ledger);
+        Ok(())
+    }
+
+    fn message_delta(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) {
+        if let Some(usage) = frame.usage {
+            self.count(usage, ledger);
+        }
+        if let Some(edits) = frame.context_management {
+            ledger.provider("context_management", edits.into());
+        }
+        let Some(delta) = &frame.delta else { return };
+        let said = [
+            ("stop_sequence", delta.stop_sequence),
+            ("stop_details", delta.stop_details),
+            ("container", delta.container),
+        ];
+        self.ending(delta.stop_reason.as_ref(), said, ledger);
+    }
+
+    /// What is said of a turn's end. A null says nothing.
+    fn ending(
+        &mut self,
+        reason: Option<&JsonText<'_>>,
+        said: [(&str, Option<&RawValue>); 3],
+        ledger: &mut Ledger,
+    ) {
+        for (name, raw) in said {
+            if let Some(raw) = raw {
+                ledger.provider(name, raw.into());
+            }
+        }
+        let Some(word) = reason.map(JsonText::to_lossy).filter(|word| !word.is_empty()) else { return };
+        let Some(reason) = reason_of(&word) else {
+            let words = format!("the provider ended the turn with the reason `{word}`");
+            return ledger.fail(Error::new(ErrorKind::Provider, words).with_code(word));
+        };
+        ledger.reason(reason, &word);
+        self.is_cut |= reason.is_cut();
+        self.end_open_blocks(ledger);
+    }
+
+    /// Ends the blocks that never stopped, if the turn was not cut: then they are not complete.
+    fn end_open_blocks(&mut self, ledger: &mut Ledger) {
+        if self.is_cut {
+            return;
+        }
+        for block in self.blocks.values_mut() {
+            if !matches!(block, Block::Call { .. }) {
+                std::mem::replace(block, Block::Ended).end(ledger);
+            }
+        }
+    }
+
+    fn block_start(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
+        let index = required(frame.index, "index")?;
+        self.start(index, required(frame.content_block, "content_block")?, ledger)
+    }
+
+    fn start(&mut self, index: u64, block: &RawValue, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Kind<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Option<JsonText<'a>>,
+        }
+        let Kind { kind } = serde_json::from_str(block.get())?;
+        match kind.as_ref().and_then(JsonText::as_str).unwrap_or_default() {
+            "tool_use" => self.start_call(index, block, ledger),
+            "text" => self.start_text(index, block, ledger),
+            "thinking" => self.start_thinking(index, block, ledger),
+            kind => {
+                self.end_block_at(index, ledger);
+                let (part, block) = (ledger.part_began(), RawJson::from(block));
+                if kind != "redacted_thinking" {
+                    let name = if kind.is_empty() { "content_block" } else { kind };
+                    ledger.provider(name, block.clone());
+                }
+                let (input, joiner) = (String::new(), SurrogateJoiner::default());
+                self.blocks.insert(index, Block::Server(Server { part, block, input, joiner }));
+                Ok(())
+            }
+        }
+    }
+
+    fn start_call(
+        &mut self,
+        index: u64,
+        block: &RawValue,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
+        #[derive(Deserialize)]
+        struct ToolUse<'a> {
+            #[serde(borrow)]
+            id: Option<JsonText<'a>>,
+            #[serde(borrow)]
+            name: JsonText<'a>,
+            #[serde(borrow)]
+            input: Option<&'a RawValue>,
+        }
+        let call: ToolUse<'_> = serde_json::from_str(block.get())?;
+        let (id, name) = (call.id.as_ref().map(JsonText::to_lossy).unwrap_or_default(), call.name.to_lossy());
+        if name.is_empty() {
+            return Err(serde_json::Error::custom("the name of the tool is empty"));
+        }
+        let key = match self.blocks.get(&index) {
+            // The same block said again.
+            Some(Block::Call { key, id: known, is_stopped: false }) if *known == id => key.clone(),
+            _ => {
+                self.end_block_at(index, ledger);
+                self.fresh_key(index, ledger)
+            }
+        };
+        let mut announcement = Announcement::new(Some(&id), Some(&name));
+        if let Some(input) = call.input.map(RawValue::get).filter(|input| !is_blank_input(input)) {
+            announcement = announcement.with_given(input);
+        }
+        ledger.announce(key.clone(), announcement);
+        let mut extras: BTreeMap<String, &RawValue> = serde_json::from_str(block.get())?;
+        extras.retain(|name, value| {
+            !matches!(name.as_str(), "type" | "id" | "name" | "input") && value.get() != "null"
+        });
+        if !extras.is_empty() {
+            ledger.call_replay(&key, RawJson::of(&extras)?);
+        }
+        self.blocks.insert(index, Block::Call { key, id: id.into_owned(), is_stopped: false });
+        Ok(())
+    }
+
+    fn start_text(
+        &mut self,
+        index: u64,
+        block: &RawValue,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Start<'a> {
+            #[serde(borrow)]
+            text: Option<JsonText<'a>>,
+            #[serde(borrow)]
+            citations: Option<Vec<&'a RawValue>>,
+        }
+        let start: Start<'_> = serde_json::from_str(block.get())?;
+        self.begin_prose(index, Voice::Text, ledger);
+        if let Some(text) = start.text {
+            self.say(index, Voice::Text, &text, ledger);
+        }
+        for citation in start.citations.unwrap_or_default() {
+            self.cite(index, citation, ledger);
+        }
+        Ok(())
+    }
+
+    fn start_thinking(
+        &mut self,
+        index: u64,
+        block: &RawValue,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Start<'a> {
+            #[serde(borrow)]
+            thinking: Option<JsonText<'a>>,
+            #[serde(borrow)]
+            signature: Option<JsonText<'a>>,
+        }
+        let start: Start<'_> = serde_json::from_str(block.get())?;
+        self.begin_prose(index, Voice::Thinking, ledger);
+        if let Some(thinking) = start.thinking {
+            self.say(index, Voice::Thinking, &thinking, ledger);
+        }
+        if let Some(signature) = start.signature {
+            self.sign(index, &signature, ledger);
+        }
+        Ok(())
+    }
+
+    fn delta(
+        &mut self,
+        parsed: &Frame<'_>,
+        frame: SseFrame<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
+        let index = required(parsed.index, "index")?;
+        let delta = required(parsed.delta.as_ref(), "delta")?;
+        let kind = delta.kind.as_ref().and_then(JsonText::as_str).unwrap_or_default();
+        let is_taken = match kind {
+            "text_delta" => match required(delta.text.as_ref(), "text")? {
+                Some(text) => self.say(index, Voice::Text, text, ledger),
+                None => true,
+            },
+            "input_json_delta" => match required(delta.partial_json.as_ref(), "partial_json")? {
+                Some(text) => self.append(index, text, ledger),
+                None => true,
+            },
+            "thinking_delta" => match required(delta.thinking.as_ref(), "thinking")? {
+                Some(text) => self.say(index, Voice::Thinking, text, ledger),
+                None => true,
+            },
+            "signature_delta" => match required(delta.signature.as_ref(), "signature")? {
+                Some(signature) => self.sign(index, signature, ledger),
+                None => true,
+            },
+            "citations_delta" => match delta.citation {
+                Some(citation) => self.cite(index, citation, ledger),
+                None => true,
+            },
+            "compaction_delta" => {
+                self.compact(index, frame.data);
+                false
+            }
+            _ => false,
+        };
+        if !is_taken {
+            hand_on(if kind.is_empty() { "content_block_delta" } else { kind }, frame, ledger);
+        }
+        Ok(())
+    }
+
+    /// Text or thinking came for a block; false if the block is neither.
+    fn say(&mut self, index: u64, voice: Voice, text: &JsonText<'_>, ledger: &mut Ledger) -> bool {
+        if text.is_empty() {
+            return true;
+        }
+        let Some(prose) = self.prose(index, voice, ledger) else { return false };
+        prose.has_text = true;
+        match voice {
+            Voice::Text => ledger.text(prose.part, text),
+            Voice::Thinking => ledger.reasoning(prose.part, text),
+        }
+        true
+    }
+
+    /// A signature came for a block: the last one counts. False if the block is not one of thinking.
+    fn sign(&mut self, index: u64, signature: &JsonText<'_>, ledger: &mut Ledger) -> bool {
+        if signature.is_empty() {
+            return true;
+        }
+        let Some(prose) = self.prose(index, Voice::Thinking, ledger) else { return false };
+        prose.signature = signature.to_lossy().into_owned();
+        true
+    }
+
+    /// A source came for a block; false if the block is not one of text.
+    fn cite(&mut self, index: u64, raw: &RawValue, ledger: &mut Ledger) -> bool {
+        #[derive(Default, Deserialize)]
+        struct Source<'a> {
+            #[serde(borrow)]
+            url: Option<JsonText<'a>>,
+            #[serde(borrow)]
+            title: Option<JsonText<'a>>,
+            #[serde(borrow)]
+            document_title: Option<JsonText<'a>>,
+        }
+        let limit = self.limits.text_bytes;
+        let Some(prose) = self.prose(index, Voice::Text, ledger) else { return false };
+        prose.citation_bytes += raw.get().len();
+        if prose.citation_bytes > limit {
+            fail_limit("text_bytes", limit, prose.citation_bytes, ledger);
+            return true;
+        }
+        let raw = RawJson::from(raw);
+        prose.citations.push(raw.clone());
+        let source: Source<'_> = serde_json::from_str(raw.as_str()).unwrap_or_default();
+        let text = |text: JsonText<'_>| Text::from(text.to_lossy().as_ref());
+        let title = source.title.or(source.document_title).map(text);
+        ledger.citation(Citation::new(prose.part, source.url.map(text), title, raw.clone()));
+        true
+    }
+
+    /// Argument text came for a block; false if the block was a server-side one and has stopped.
+    fn append(&mut self, index: u64, text: &JsonText<'_>, ledger: &mut Ledger) -> bool {
+        let limit = self.limits.argument_bytes;
+        match self.blocks.get_mut(&index) {
+            Some(Block::Call { key, .. }) => ledger.append(key, text),
+            Some(Block::Server(server)) => {
+                server.input.push_str(&server.joiner.join(text));
+                if server.input.len() > limit {
+                    fail_limit("argument_bytes", limit, server.input.len(), ledger);
+                }
+            }
+            Some(Block::Ended) => return text.is_empty(),
+            Some(Block::Prose(_)) | None => {
+                let key = self.fresh_key(index, ledger);
+                ledger.append(&key, text);
+            }
+        }
+        true
+    }
+
+    /// A summary of the conversation came for its block: it takes the place of what the block began with.
+    fn compact(&mut self, index: u64, frame: &str) {
+        #[derive(Deserialize)]
+        struct Compaction<'a> {
+            #[serde(borrow)]
+            delta: BTreeMap<String, &'a RawValue>,
+        }
+        let Some(Block::Server(server)) = self.blocks.get_mut(&index) else { return };
+        let Ok(Compaction { delta }) = serde_json::from_str(frame) else { return };
+        for (name, value) in delta.iter().filter(|(name, value)| *name != "type" && value.get() != "null") {
+            if let Some(block) = with_field(&server.block, name, value.get()) {
+                server.block = block;
+            }
+        }
+    }
+
+    fn stop(&mut self, index: u64, ledger: &mut Ledger) {
+        match self.blocks.get_mut(&index) {
+            Some(Block::Call { key, is_stopped, .. }) => {
+                *is_stopped = true;
+                ledger.close(key);
+            }
+            Some(block @ Block::Server(_)) => std::mem::replace(block, Block::Ended).end(ledger),
+            Some(Block::Prose(_)) => self.end_block_at(index, ledger),
+            Some(Block::Ended) | None => {}
+        }
+    }
+
+    /// Ends whatever stands at an index, to make room. A call is the ledger's to end.
+    fn end_block_at(&mut self, index: u64, ledger: &mut Ledger) {
+        if let Some(block) = self.blocks.remove(&index) {
+            block.end(ledger);
+        }
+    }
+
+    fn begin_prose(&mut self, index: u64, voice: Voice, ledger: &mut Ledger) {
+        self.end_block_at(index, ledger);
+        let (signature, citations) = (String::new(), Vec::new());
+        let part = ledger.part_began();
+        let prose = Prose { part, voice, has_text: false, signature, citations, citation_bytes: 0 };
+        self.blocks.insert(index, Block::Prose(prose));
+    }
+
+    /// The block of text or of thinking at an index. What never started begins now; `None` if a call or a
+    /// server-side block is open there.
+    fn prose(&mut self, index: u64, voice: Voice, ledger: &mut Ledger) -> Option<&mut Prose> {
+        match self.blocks.get(&index) {
+            Some(Block::Prose(prose)) if prose.voice == voice => {}
+            Some(Block::Call { is_stopped: false, .. } | Block::Server(_)) => return None,
+            _ => self.begin_prose(index, voice, ledger),
+        }
+        match self.blocks.get_mut(&index) {
+            Some(Block::Prose(prose)) => Some(prose),
+            _ => None,
+        }
+    }
+
+    /// A key for a call at an index. An index that comes again is another call.
+    fn fresh_key(&mut self, index: u64, ledger: &mut Ledger) -> Key {
+        self.calls += 1;
+        let key = Key::Index(index);
+        if ledger.knows(&key) { Key::Item(format!("{index} (call {})", self.calls).into()) } else { key }
+    }
+
+    fn count(&mut self, usage: &RawValue, ledger: &mut Ledger) {
+        if self.counts.update(usage) {
+            ledger.usage(self.counts.total());
+        }
+    }
+}
+
+impl Block {
+    /// Says to the ledger what goes back of the block.
+    fn end(self, ledger: &mut Ledger) {
+        match self {
+            Self::Prose(prose) => ledger.part_finished(prose.part, prose.replay()),
+            Self::Server(server) => ledger.part_finished(server.part, server.replay()),
+            Self::Call { .. } | Self::Ended => {}
+        }
+    }
+}
+
+impl Prose {
+    /// What the message does not hold anyway: the signature, the citations. Thinking that was not shown has
+    /// no text, so all of it is here.
+    fn replay(self) -> Option<RawJson> {
+        let Self { voice, has_text, signature, citations, .. } = self;
+        match (voice, has_text) {
+            (Voice::Thinking, true) => {
+                Some(serde_json::json!({ "type": "thinking", "signature": signature }).into())
+            }
+            (Voice::Thinking, false) if !signature.is_empty() => {
+                let block = serde_json::json!({ "type": "thinking", "thinking": "", "signature": signature });
+                Some(block.into())
+            }
+            (Voice::Text, true) if !citations.is_empty() => {
+                let block = BTreeMap::from([("citations", citations)]);
+                Some(RawJson::of(&block).expect("a map with string keys serialises"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Server {
+    /// The whole block. `None` if its input is not complete: the provider would refuse it.
+    fn replay(mut self) -> Option<RawJson> {
+        self.input.extend(self.joiner.flush());
+        if self.input.trim().is_empty() {
+            return Some(self.block);
+        }
+        with_field(&self.block, "input", &self.input)
+    }
+}
+
+/// Token counts as the provider gives them, of which a later report replaces what it says.
+#[derive(Debug, Default)]
+struct Counts {
+    input: Option<u64>,
+    cache_write: Option<u64>,
+    cache_read: Option<u64>,
+    output: Option<u64>,
+    reasoning: Option<u64>,
+}
+
+impl Counts {
+    /// Takes a report, leniently: it is no reason to lose a turn. False if it says nothing.
+    fn update(&mut self, usage: &RawValue) -> bool {
+        #[derive(Default, Deserialize)]
+        struct Report<'a> {
+            #[serde(borrow)]
+            input_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            cache_creation_input_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            cache_read_input_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            output_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            output_tokens_details: Option<&'a RawValue>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Details<'a> {
+            #[serde(borrow)]
+            thinking_tokens: Option<&'a RawValue>,
+        }
+        let report: Report<'_> = serde_json::from_str(usage.get()).unwrap_or_default();
+        let details: Details<'_> = report
+            .output_tokens_details
+            .and_then(|details| serde_json::from_str(details.get()).ok())
+            .unwrap_or_default();
+        let said = [
+            (&mut self.input, report.input_tokens),
+            (&mut self.cache_write, report.cache_creation_input_tokens),
+            (&mut self.cache_read, report.cache_read_input_tokens),
+            (&mut self.output, report.output_tokens),
+            (&mut self.reasoning, details.thinking_tokens),
+        ];
+        let mut says_something = false;
+        for (mine, theirs) in said {
+            if let Some(theirs) = theirs.and_then(tokens) {
+                *mine = Some(theirs);
+                says_something = true;
+            }
+        }
+        says_something
+    }
+
+    /// In our words: the provider's `input_tokens` leave the cached ones out, ours do not.
+    fn total(&self) -> Usage {
+        let cached = self.cache_write.unwrap_or(0).saturating_add(self.cache_read.unwrap_or(0));
+        let mut usage = Usage::new();
+        usage.input_tokens = self.input.map(|input| input.saturating_add(cached));
+        usage.output_tokens = self.output;
+        usage.cache_read_tokens = self.cache_read;
+        usage.cache_write_tokens = self.cache_write;
+        usage.reasoning_tokens = self.reasoning;
+        usage
+    }
+}
+
+/// Our word for a stop reason; `None` if it means that the provider failed.
+fn reason_of(word: &str) -> Option<Reason> {
+    Some(match word {
+        "end_turn" | "stop_sequence" | "stop" => Reason::Stop,
+        "tool_use" => Reason::ToolCalls,
+        "max_tokens" | "model_context_window_exceeded" | "length" => Reason::Length,
+        // A compaction that was asked to pause goes on in the same way as a paused turn.
+        "pause_turn" | "compaction" => Reason::Pause,
+        "refusal" => Reason::Refusal,
+        "content_filter" | "sensitive" => Reason::ContentFilter,
+        "error" | "network_error" | "abort" => return None,
+        _ => Reason::Other,
+    })
+}
+
+/// A frame that does not have the form of a known one: news, noise, or a known one that is broken.
+fn odd_frame(frame: SseFrame<'_>, problem: serde_json::Error, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    #[derive(Default, Deserialize)]
+    struct Outline<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<&'a RawValue>,
+        #[serde(borrow)]
+        delta: Option<&'a RawValue>,
+    }
+    let outline = |json| serde_json::from_str::<Outline<'_>>(json).unwrap_or_default();
+    let kind = |outline: &Outline<'_>| serde_json::from_str::<String>(outline.kind?.get()).ok();
+    let parsed = outline(frame.data);
+    let name = kind(&parsed).filter(|kind| !kind.is_empty()).unwrap_or_else(|| frame.event.to_owned());
+    match name.as_str() {
+        "ping" => Ok(()),
+        _ if name == "error" || frame.event == "error" => {
+            ledger.fail(error::in_stream(frame.data));
+            Ok(())
+        }
+        "content_block_delta" => match parsed.delta.and_then(|delta| kind(&outline(delta.get()))) {
+            Some(delta) if !KNOWN_DELTAS.contains(&delta.as_str()) => {
+                hand_on(&delta, frame, ledger);
+                Ok(())
+            }
+            _ => Err(BadFrame::new(name, problem)),
+        },
+        "message_start" | "content_block_start" | "content_block_stop" | "message_delta" | "message_stop" => {
+            Err(BadFrame::new(name, problem))
+        }
+        // Another wire's last marker, which some proxies append to every stream.
+        "" if frame.data.trim() == "[DONE]" => Ok(()),
+        "" if !is_json(frame.data) => Err(BadFrame::new("(unnamed)", problem)),
+        _ => {
+            hand_on(&name, frame, ledger);
+            Ok(())
+        }
+    }
+}
+
+/// Hands a frame on as it came.
+fn hand_on(name: &str, frame: SseFrame<'_>, ledger: &mut Ledger) {
+    let name = if name.is_empty() { "unnamed" } else { name };
+    let raw = RawJson::parse(frame.data).or_else(|_| RawJson::of(frame.data));
+    ledger.provider(name, raw.expect("a text serialises"));
+}
+
+/// The object with one field set, and all else as it stands. `None` if `value` is not one JSON value.
+fn with_field(object: &RawJson, name: &str, value: &str) -> Option<RawJson> {
+    if !is_json(value) {
+        return None;
+    }
+    let text = object.as_str();
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    let (start, end) = match fields.get(name) {
+        Some(old) => {
+            // The field's text is a piece of the object's text.
+            let start = (old.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+            (start, start + old.get().len())
+        }
+        None => (text.rfind('}')?, text.rfind('}')?),
+    };
+    let (before, after) = (text.get(..start)?, text.get(end..)?);
+    let changed = match fields.contains_key(name) {
+        true => format!("{before}{value}{after}"),
+        false if fields.is_empty() => format!("{before}\"{name}\":{value}{after}"),
+        false => format!("{before},\"{name}\":{value}{after}"),
+    };
+    RawJson::parse(&changed).ok()
+}
+
+/// Whether the input that a block starts with says nothing: it is a placeholder, and the input streams.
+fn is_blank_input(input: &str) -> bool {
+    let inner = input.strip_prefix('{').and_then(|input| input.strip_suffix('}'));
+    input == "\"\"" || inner.is_some_and(|inner| inner.trim().is_empty())
+}
+
+/// A count of tokens, also where a proxy made a float or a string of it.
+fn tokens(raw: &RawValue) -> Option<u64> {
+    let text = raw.get().trim_matches('"');
+    text.parse().ok().or_else(|| {
+        let number: f64 = text.parse().ok()?;
+        // The cast saturates.
+        (number >= 0.0 && number.is_finite()).then_some(number as u64)
+    })
+}
+
+fn required<T>(value: Option<T>, name: &'static str) -> Result<T, serde_json::Error> {
+    value.ok_or_else(|| serde_json::Error::missing_field(name))
+}
+
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+fn fail_limit(limit: &str, most: usize, seen: usize, ledger: &mut Ledger) {
+    let message = format!("the reply went over the limit `{limit}`: {seen} of at most {most}");
+    ledger.fail(Error::new(ErrorKind::LimitExceeded, message));
+}
+
+const KNOWN_DELTAS: [&str; 5] =
+    ["text_delta", "input_json_delta", "thinking_delta", "signature_delta", "citations_delta"];
+
+#[cfg(test)]
+mod tests;

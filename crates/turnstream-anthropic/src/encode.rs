@@ -1,0 +1,574 @@
+//! A [`Request`] as the body of `POST /v1/messages`.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use turnstream_core::{
+    CallPart, Document, Error, ErrorKind, InputKind, Part, RawJson, ReasoningEffort, ReasoningPart, Replay,
+    Request, ResultContent, ResultPart, Role, Source, TextPart, ToolChoice, ToolSpec, Warning, WireRequest,
+};
+
+use crate::{Anthropic, CacheLifetime, DEFAULT_MAX_TOKENS, Options, ThinkingDisplay, WIRE};
+
+/// Writes the HTTP request for one turn.
+pub(crate) fn encode(wire: &Anthropic, request: &Request) -> Result<WireRequest, Error> {
+    let options: Options = request.options_of()?;
+    let mut warnings = Vec::new();
+    let (thinking, effort) = thinking(request, &options, &mut warnings)?;
+    let output_config = OutputConfig { effort, format: output_format(request, &mut warnings) };
+    let history = History::new(wire, request);
+    let body = Body {
+        model: &wire.model,
+        max_tokens: max_tokens(request, &options)?,
+        system: request.system.iter().filter(|text| !is_blank(text)).map(|text| Block::text(text)).collect(),
+        messages: history.messages(request)?,
+        tools: tools(request, &options)?,
+        tool_choice: tool_choice(request, &options)?,
+        thinking,
+        output_config: Some(output_config)
+            .filter(|config| config.effort.is_some() || config.format.is_some()),
+        temperature: request.temperature,
+        top_p: request.top_p,
+        top_k: options.top_k,
+        stop_sequences: &request.stop,
+        metadata: metadata(request, &mut warnings),
+        service_tier: options.service_tier.as_deref(),
+        cache_control: options.cache.map(|ttl| CacheControl { kind: "ephemeral", ttl }),
+        stream: true,
+        extra: &options.extra,
+    };
+    if let Some(name) = options.extra.keys().find(|name| body.writes(name)) {
+        return Err(config(format!("the extra field `{name}` is one that the request itself sets")));
+    }
+    let betas = options.betas.join(",");
+    let mut headers = vec![("anthropic-version", wire.version.as_str())];
+    if !betas.is_empty() {
+        headers.push(("anthropic-beta", &betas));
+    }
+    Ok(wire.endpoint.post("messages", &headers, &body)?.with_warnings(warnings))
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    max_tokens: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<Block<'a>>,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<u64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_tier: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+    stream: bool,
+    #[serde(flatten)]
+    extra: &'a BTreeMap<String, RawJson>,
+}
+
+impl Body<'_> {
+    /// Whether the body has a field of this name, so that an extra one would stand there twice.
+    fn writes(&self, name: &str) -> bool {
+        match name {
+            "model" | "max_tokens" | "messages" | "stream" => true,
+            "system" => !self.system.is_empty(),
+            "tools" => !self.tools.is_empty(),
+            "tool_choice" => self.tool_choice.is_some(),
+            "thinking" => self.thinking.is_some(),
+            "output_config" => self.output_config.is_some(),
+            "temperature" => self.temperature.is_some(),
+            "top_p" => self.top_p.is_some(),
+            "top_k" => self.top_k.is_some(),
+            "stop_sequences" => !self.stop_sequences.is_empty(),
+            "metadata" => self.metadata.is_some(),
+            "service_tier" => self.service_tier.is_some(),
+            "cache_control" => self.cache_control.is_some(),
+            _ => false,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: Role,
+    content: Vec<Block<'a>>,
+}
+
+/// A content block: one that we write, or one that goes back as it came.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Block<'a> {
+    Ours(Written<'a>),
+    Theirs(&'a RawJson),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Written<'a> {
+    Text {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<RawJson>,
+    },
+    Image {
+        source: Bytes<'a>,
+    },
+    Document {
+        source: Bytes<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: String,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: &'a str,
+        input: Input<'a>,
+        #[serde(flatten)]
+        extras: BTreeMap<String, RawJson>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        content: Vec<Block<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        toolset_name: Option<RawJson>,
+    },
+}
+
+/// The source of an image or a document.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Bytes<'a> {
+    Base64 { media_type: &'a str, data: &'a str },
+    Text { media_type: &'static str, data: String },
+    Url { url: &'a str },
+    File { file_id: &'a str },
+}
+
+/// Arguments as the object that the wire wants.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Input<'a> {
+    Object(&'a RawValue),
+    Value { input: &'a RawValue },
+    Text { input: &'a str },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Tool<'a> {
+    Client(ClientTool<'a>),
+    Server(&'a RawJson),
+}
+
+#[derive(Serialize)]
+struct ClientTool<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    input_schema: Schema<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    eager_input_streaming: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Schema<'a> {
+    Given(&'a RawJson),
+    NoArguments {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        properties: BTreeMap<&'a str, ()>,
+    },
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    disable_parallel_tool_use: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Thinking {
+    Disabled,
+    Enabled {
+        budget_tokens: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        display: Option<ThinkingDisplay>,
+    },
+    Adaptive {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        display: Option<ThinkingDisplay>,
+    },
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<OutputFormat<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutputFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema: &'a RawJson,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    user_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    ttl: CacheLifetime,
+}
+
+impl<'a> Block<'a> {
+    fn text(text: &'a str) -> Self {
+        Self::Ours(Written::Text { text, citations: None })
+    }
+
+    fn is_result(&self) -> bool {
+        matches!(self, Self::Ours(Written::ToolResult { .. }))
+    }
+}
+
+/// The conversation on its way out, with what has to agree between calls and results.
+struct History<'a> {
+    unsigned_thinking: bool,
+    /// Ids that do not fit the wire, and what stands for them.
+    ids: HashMap<&'a str, String>,
+    /// The toolset of each call that has one: its result names it, too.
+    toolsets: HashMap<&'a str, RawJson>,
+}
+
+impl<'a> History<'a> {
+    fn new(wire: &Anthropic, request: &'a Request) -> Self {
+        let mut toolsets = HashMap::new();
+        let mut ids = Vec::new();
+        for part in request.conversation.messages().iter().flat_map(|message| &message.parts) {
+            match part {
+                Part::Call(call) => {
+                    ids.push(call.id.as_str());
+                    if let Some(toolset) = extras_of(call).remove("toolset_name") {
+                        toolsets.insert(call.id.as_str(), toolset);
+                    }
+                }
+                Part::Result(result) => ids.push(result.call_id.as_str()),
+                _ => {}
+            }
+        }
+        Self { unsigned_thinking: wire.unsigned_thinking, ids: fitting_ids(&ids), toolsets }
+    }
+
+    /// The messages, roles alternating. Results come first in a user's message.
+    fn messages(&self, request: &'a Request) -> Result<Vec<Message<'a>>, Error> {
+        let mut messages: Vec<Message<'a>> = Vec::new();
+        for message in request.conversation.messages() {
+            let mut content = Vec::new();
+            for part in &message.parts {
+                content.extend(self.block(message.role, part)?);
+            }
+            if content.is_empty() {
+                continue;
+            }
+            match messages.last_mut().filter(|last| last.role == message.role) {
+                Some(last) => last.content.append(&mut content),
+                None => messages.push(Message { role: message.role, content }),
+            }
+        }
+        for message in &mut messages {
+            message.content.sort_by_key(|block| !block.is_result());
+        }
+        Ok(messages)
+    }
+
+    fn block(&self, role: Role, part: &'a Part) -> Result<Option<Block<'a>>, Error> {
+        let misplaced = |what| Err(config(format!("{what} cannot stand in a message of this role")));
+        let written = match (part, role) {
+            (Part::Text(text) | Part::Refusal(text), _) if is_blank(&text.text) => None,
+            (Part::Text(text) | Part::Refusal(text), _) => {
+                Some(Written::Text { text: &text.text, citations: citations_of(text) })
+            }
+            (Part::Image(image), Role::User) => Some(Written::Image { source: bytes(&image.source)? }),
+            (Part::Image(_), _) => return misplaced("an image"),
+            (Part::Document(document), Role::User) => Some(written_document(document)?),
+            (Part::Document(_), _) => return misplaced("a document"),
+            (Part::Reasoning(reasoning), Role::Assistant) => self.thinking(reasoning),
+            (Part::Call(call), Role::Assistant) => Some(self.tool_use(call)),
+            (Part::Call(_), _) => return misplaced("a call"),
+            (Part::Result(result), Role::User) => Some(self.tool_result(result)?),
+            (Part::Result(_), _) => return misplaced("a result"),
+            (Part::Opaque(opaque), _) => return Ok(ours(Some(&opaque.replay)).map(Block::Theirs)),
+            (Part::Reasoning(_), _) => None,
+            (Part::Audio(_), _) => return Err(config("this wire takes no sound".to_owned())),
+            _ => return Err(config("this wire does not know a part of the conversation".to_owned())),
+        };
+        Ok(written.map(Block::Ours))
+    }
+
+    fn thinking(&self, reasoning: &'a ReasoningPart) -> Option<Written<'a>> {
+        #[derive(Deserialize)]
+        struct Signed {
+            signature: String,
+        }
+        let Signed { signature } = ours(reasoning.replay.as_ref())?.read().ok()?;
+        let may_go = self.unsigned_thinking || !signature.is_empty();
+        may_go.then_some(Written::Thinking { thinking: &reasoning.text, signature })
+    }
+
+    fn tool_use(&self, call: &'a CallPart) -> Written<'a> {
+        let text = call.arguments.json();
+        let input = match serde_json::from_str::<&RawValue>(text) {
+            _ if call.input != InputKind::Json => Input::Text { input: call.arguments.as_str() },
+            Ok(value) if value.get().starts_with('{') => Input::Object(value),
+            Ok(input) => Input::Value { input },
+            Err(_) => Input::Text { input: text },
+        };
+        Written::ToolUse { id: self.id(&call.id), name: &call.name, input, extras: extras_of(call) }
+    }
+
+    fn tool_result(&self, result: &'a ResultPart) -> Result<Written<'a>, Error> {
+        let mut content = Vec::new();
+        for piece in &result.content {
+            content.push(Block::Ours(match piece {
+                ResultContent::Text(text) if is_blank(text) => continue,
+                ResultContent::Text(text) => Written::Text { text, citations: None },
+                ResultContent::Image(image) => Written::Image { source: bytes(&image.source)? },
+                ResultContent::Document(document) => written_document(document)?,
+                _ => return Err(config("this wire does not know a piece of a result".to_owned())),
+            }));
+        }
+        if content.is_empty() {
+            // The provider refuses an empty error, and reads an empty result as a missing one.
+            let words = if result.is_error { "The tool failed and said nothing." } else { "(no output)" };
+            content.push(Block::text(words));
+        }
+        Ok(Written::ToolResult {
+            tool_use_id: self.id(&result.call_id),
+            content,
+            is_error: result.is_error,
+            toolset_name: self.toolsets.get(result.call_id.as_str()).cloned(),
+        })
+    }
+
+    fn id(&self, id: &'a str) -> Cow<'a, str> {
+        self.ids.get(id).map_or(Cow::Borrowed(id), |fitting| Cow::Owned(fitting.clone()))
+    }
+}
+
+fn tools<'a>(request: &'a Request, options: &'a Options) -> Result<Vec<Tool<'a>>, Error> {
+    let mut tools = Vec::new();
+    for tool in &request.tools {
+        tool.check_name()?;
+        if tool.input != InputKind::Json {
+            return Err(config(format!("tool `{}` is free-form, which this wire does not have", tool.name)));
+        }
+        tools.push(Tool::Client(ClientTool {
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: schema(tool),
+            strict: tool.strict,
+            eager_input_streaming: options.eager_input,
+        }));
+    }
+    tools.extend(options.server_tools.iter().map(Tool::Server));
+    Ok(tools)
+}
+
+fn schema(tool: &ToolSpec) -> Schema<'_> {
+    let nothing = || Schema::NoArguments { kind: "object", properties: BTreeMap::new() };
+    tool.parameters.as_ref().map_or_else(nothing, Schema::Given)
+}
+
+fn tool_choice<'a>(request: &'a Request, options: &Options) -> Result<Option<Choice<'a>>, Error> {
+    let has_tools =
+        !(request.tools.is_empty() && options.server_tools.is_empty()) || options.extra.contains_key("tools");
+    let is_single = request.parallel_calls == Some(false);
+    let choice = |kind, name| Choice { kind, name, disable_parallel_tool_use: is_single };
+    Ok(match &request.tool_choice {
+        Some(choice) if !has_tools && choice.is_forced() => {
+            return Err(config("the tool choice forces a call, and no tool is offered".to_owned()));
+        }
+        // The provider refuses a choice where there is nothing to choose from.
+        _ if !has_tools => None,
+        Some(ToolChoice::Auto) => Some(choice("auto", None)),
+        Some(ToolChoice::Required) => Some(choice("any", None)),
+        Some(ToolChoice::Tool(name)) => Some(choice("tool", Some(name))),
+        Some(ToolChoice::None) => Some(Choice { kind: "none", name: None, disable_parallel_tool_use: false }),
+        Some(_) => return Err(config("this wire does not know the tool choice".to_owned())),
+        None => is_single.then(|| choice("auto", None)),
+    })
+}
+
+fn thinking(
+    request: &Request,
+    options: &Options,
+    warnings: &mut Vec<Warning>,
+) -> Result<(Option<Thinking>, Option<&'static str>), Error> {
+    let display = options.thinking_display;
+    let is_wanted = options.thinking_budget.is_some() || display.is_some();
+    let effort = match request.reasoning {
+        Some(ReasoningEffort::None) if is_wanted => {
+            return Err(config("the options ask for thinking, and the request turns it off".to_owned()));
+        }
+        Some(ReasoningEffort::None) => return Ok((Some(Thinking::Disabled), None)),
+        Some(ReasoningEffort::Minimal) => {
+            warnings.push(Warning::new("reasoning", "the least effort that this wire knows is `low`"));
+            Some("low")
+        }
+        Some(effort) => Some(effort.as_str()),
+        None if !is_wanted => return Ok((None, None)),
+        None => None,
+    };
+    let thinking = match options.thinking_budget {
+        _ if request.tool_choice.as_ref().is_some_and(ToolChoice::is_forced) => {
+            warnings
+                .push(Warning::new("reasoning", "thinking is off, because the tool choice forces a call"));
+            Thinking::Disabled
+        }
+        Some(budget_tokens) => Thinking::Enabled { budget_tokens, display },
+        None => Thinking::Adaptive { display },
+    };
+    Ok((Some(thinking), effort))
+}
+
+fn max_tokens(request: &Request, options: &Options) -> Result<u64, Error> {
+    match (request.max_tokens, options.thinking_budget) {
+        (Some(most), Some(budget)) if budget >= most => Err(config(format!(
+            "the thinking budget ({budget}) has to be less than the reply's most tokens ({most})"
+        ))),
+        (Some(most), _) => Ok(most),
+        (None, budget) => Ok(DEFAULT_MAX_TOKENS.saturating_add(budget.unwrap_or(0))),
+    }
+}
+
+fn output_format<'a>(request: &'a Request, warnings: &mut Vec<Warning>) -> Option<OutputFormat<'a>> {
+    let output = request.output_schema.as_ref()?;
+    if output.description.is_some() {
+        warnings.push(Warning::new("output_schema.description", "this wire has no place for it"));
+    }
+    if !output.strict {
+        warnings.push(Warning::new("output_schema.strict", "this wire always holds the model to the schema"));
+    }
+    Some(OutputFormat { kind: "json_schema", schema: &output.schema })
+}
+
+fn metadata<'a>(request: &'a Request, warnings: &mut Vec<Warning>) -> Option<Metadata<'a>> {
+    for name in request.metadata.keys().filter(|name| *name != "user_id") {
+        warnings.push(Warning::new(format!("metadata.{name}"), "this wire takes only `user_id`"));
+    }
+    request.metadata.get("user_id").map(|user_id| Metadata { user_id })
+}
+
+fn written_document(document: &Document) -> Result<Written<'_>, Error> {
+    let source = match &document.source {
+        // Base64 is for PDF; text goes as text.
+        Source::Base64 { media_type, data } if media_type.starts_with("text/") => {
+            let text = BASE64_STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let problem = || config("a text document is not base64 of UTF-8".to_owned());
+            Bytes::Text { media_type: "text/plain", data: text.ok_or_else(problem)? }
+        }
+        source => bytes(source)?,
+    };
+    Ok(Written::Document { source, title: document.name.as_deref() })
+}
+
+fn bytes(source: &Source) -> Result<Bytes<'_>, Error> {
+    Ok(match source {
+        Source::Base64 { media_type, data } => Bytes::Base64 { media_type, data },
+        Source::Url(url) => Bytes::Url { url },
+        Source::File(file_id) => Bytes::File { file_id },
+        _ => return Err(config("this wire does not know the source of an image or a document".to_owned())),
+    })
+}
+
+/// What this wire needs back; what belongs to another wire stays here.
+fn ours(replay: Option<&Replay>) -> Option<&RawJson> {
+    replay.filter(|replay| replay.wire == WIRE).map(|replay| &replay.data)
+}
+
+fn citations_of(text: &TextPart) -> Option<RawJson> {
+    let fields: BTreeMap<String, RawJson> = ours(text.replay.as_ref())?.read().ok()?;
+    fields.get("citations").cloned()
+}
+
+/// The further fields of a `tool_use` block, such as `caller`.
+fn extras_of(call: &CallPart) -> BTreeMap<String, RawJson> {
+    ours(call.replay.as_ref()).and_then(|data| data.read().ok()).unwrap_or_default()
+}
+
+/// For each id that the wire refuses one that it takes: the same each time, and no other call's.
+fn fitting_ids<'a>(ids: &[&'a str]) -> HashMap<&'a str, String> {
+    let fits = |id: &str| !id.is_empty() && id.chars().all(is_id_letter);
+    let mut taken: HashSet<String> = ids.iter().filter(|id| fits(id)).map(|id| (*id).to_owned()).collect();
+    let mut fitting: HashMap<&'a str, String> = HashMap::new();
+    for id in ids.iter().filter(|id| !fits(id)) {
+        if fitting.contains_key(id) {
+            continue;
+        }
+        let plain = id.replace(|letter| !is_id_letter(letter), "_");
+        let plain = if plain.is_empty() { "call".to_owned() } else { plain };
+        let mut candidate = plain.clone();
+        let mut number = 2_u64;
+        while !taken.insert(candidate.clone()) {
+            candidate = format!("{plain}_{number}");
+            number += 1;
+        }
+        fitting.insert(id, candidate);
+    }
+    fitting
+}
+
+fn is_id_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+fn config(words: String) -> Error {
+    Error::new(ErrorKind::Config, words)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Makes the seed inputs of the fuzz targets from the project's fixtures.
+set -euo pipefail
+cd "$(dirname "$0")"
+seed() { # TARGET WIRE
+  mkdir -p "corpus/$1"
+  for body in ../fixtures/"$2"/*.sse; do
+    # The last byte says how the body is cut.
+    { cat "$body"; printf '\x40'; } >"corpus/$1/$(basename "$body" .sse)"
+  done
+}
+seed anthropic_messages anthropic-messages
+seed openai_chat openai-chat
+seed openai_responses openai-responses
+mkdir -p corpus/framing corpus/json
+for body in ../fixtures/*/*.sse; do
+  { printf '\x07'; cat "$body"; } >"corpus/framing/$(basename "$(dirname "$body")")-$(basename "$body" .sse)"
+done
+sed -n 's/.*"arguments":"\(.*\)"}$/\1/p' ../fixtures/*/*.events.jsonl | sed 's/\\"/"/g' | split -l 1 - corpus/json/arguments-

@@ -1,0 +1,49 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use turnstream_core::{FrameError, NdjsonFramer, SseFramer};
+
+/// Small, so that the limit is met.
+const LIMIT: usize = 256;
+
+/// A frame that outlives its framer: event and data.
+type Frame = Result<(String, String), FrameError>;
+
+fuzz_target!(|input: &[u8]| {
+    let (size, body) = match input {
+        [size, body @ ..] => (usize::from(*size) + 1, body),
+        [] => return,
+    };
+    assert_eq!(events(body, body.len().max(1)), events(body, size));
+    assert_eq!(lines(body, body.len().max(1)), lines(body, size));
+});
+
+fn events(body: &[u8], size: usize) -> (Vec<Frame>, bool, bool, Vec<u8>) {
+    let mut framer = SseFramer::new(LIMIT);
+    let mut frames = Vec::new();
+    for piece in body.chunks(size) {
+        framer.push(piece);
+        while let Some(frame) = framer.next_frame() {
+            frames.push(frame.map(|frame| (frame.event.to_owned(), frame.data.to_owned())));
+        }
+    }
+    while let Some(frame) = framer.finish() {
+        frames.push(frame.map(|frame| (frame.event.to_owned(), frame.data.to_owned())));
+    }
+    (frames, framer.saw_field(), framer.saw_anything(), framer.preamble().to_vec())
+}
+
+fn lines(body: &[u8], size: usize) -> Vec<Result<String, FrameError>> {
+    let mut framer = NdjsonFramer::new(LIMIT);
+    let mut lines = Vec::new();
+    for piece in body.chunks(size) {
+        framer.push(piece);
+        while let Some(line) = framer.next_frame() {
+            lines.push(line.map(str::to_owned));
+        }
+    }
+    while let Some(line) = framer.finish() {
+        lines.push(line.map(str::to_owned));
+    }
+    lines
+}

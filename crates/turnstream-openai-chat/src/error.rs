@@ -1,0 +1,119 @@
+//! Refusals and errors inside a stream -> [`Error`].
+//!
+//! The shapes are OpenAI's `{"error":{"message","type","param","code"}}` and what compatible servers made of
+//! it: `{"object":"error","message"}`, `{"detail"}`, `{"error":"text"}`, numbers as codes.
+
+use http::HeaderMap;
+use turnstream_core::{Error, ErrorEnvelope, ErrorKind};
+
+/// What a reply with another status than 200 means.
+pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
+    let mut error = turnstream_core::refused(status, headers, body);
+    if error.request_id().is_none()
+        && let Some(id) = REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok())
+    {
+        error = error.with_request_id(id);
+    }
+    let is_final = ErrorEnvelope::parse(body).is_some_and(|envelope| is_any(&envelope, &NEVER_RETRIED));
+    if is_final { error.with_retryable(false) } else { error }
+}
+
+/// An error that came inside a stream, after a status of 200.
+pub(crate) fn in_stream(envelope: ErrorEnvelope) -> Error {
+    let is_retryable = !is_any(&envelope, &NEVER_RETRIED)
+        && (is_any(&envelope, &RETRIED) || is_retried_status(envelope.code.as_deref()));
+    envelope.into_error(ErrorKind::Provider).with_retryable(is_retryable)
+}
+
+/// A finish reason that is a failure.
+pub(crate) fn failed(reason: &str) -> Error {
+    let error = Error::new(ErrorKind::Provider, format!("the provider ended the turn with `{reason}`"));
+    error.with_code(reason)
+}
+
+fn is_any(envelope: &ErrorEnvelope, words: &[&str]) -> bool {
+    let is_word = |said: &Option<String>| said.as_deref().is_some_and(|said| words.contains(&said));
+    is_word(&envelope.code) || is_word(&envelope.kind)
+}
+
+/// Some servers write the status that they would have sent as the code.
+fn is_retried_status(code: Option<&str>) -> bool {
+    matches!(code, Some("408" | "409" | "429" | "500" | "502" | "503" | "504" | "529"))
+}
+
+/// Where compatible servers put their id of the request: Mistral, OpenRouter.
+const REQUEST_ID_HEADERS: [&str; 2] = ["mistral-correlation-id", "x-generation-id"];
+
+/// The provider's words for what no second attempt changes, whatever the status says.
+const NEVER_RETRIED: [&str; 4] =
+    ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
+
+/// The provider's words for what may pass.
+const RETRIED: [&str; 11] = [
+    "server_error",
+    "internal_server_error",
+    "internal_error",
+    "api_error",
+    "service_unavailable",
+    "overloaded",
+    "overloaded_error",
+    "engine_overloaded_error",
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "timeout",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_status_id_waiting_time_and_words() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-request-id", "req_1".parse().unwrap());
+        headers.insert("retry-after", "3".parse().unwrap());
+        let body = br#"{"error":{"message":"Invalid schema for function 'f'","type":"invalid_request_error","param":"tools[0]","code":null}}"#;
+        let error = refused(400, &headers, body);
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+        assert_eq!(error.status(), Some(400));
+        assert_eq!(error.request_id(), Some("req_1"));
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+        assert_eq!(error.message(), "Invalid schema for function 'f'");
+        assert_eq!(error.code(), Some("invalid_request_error"));
+        assert!(error.body().unwrap().contains("tools[0]"));
+        assert!(!error.is_retryable());
+    }
+
+    #[test]
+    fn an_empty_purse_is_not_retried_and_a_rate_limit_is() {
+        let table = [
+            (r#"{"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}}"#, false),
+            (r#"{"error":{"message":"m","type":"insufficient_quota","code":429}}"#, false),
+            (r#"{"error":{"message":"m","type":"tokens","code":"rate_limit_exceeded"}}"#, true),
+            (r#"{"error":{"message":"m","code":429}}"#, true),
+            (r#"{"error":{"message":"m","type":"server_error","code":null}}"#, true),
+        ];
+        for (body, is_retryable) in table {
+            let error = refused(429, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(
+                (error.kind(), error.is_retryable()),
+                (ErrorKind::RateLimited, is_retryable),
+                "{body}"
+            );
+            let error = in_stream(ErrorEnvelope::parse(body.as_bytes()).unwrap());
+            assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Provider, is_retryable), "{body}");
+            assert_eq!(error.status(), None);
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_request_is_found_under_the_vendors_names() {
+        let mut headers = HeaderMap::new();
+        headers.insert("mistral-correlation-id", "c-1".parse().unwrap());
+        let error = refused(401, &headers, br#"{"detail":"Invalid API Key"}"#);
+        assert_eq!(error.kind(), ErrorKind::Authentication);
+        assert_eq!((error.message(), error.request_id()), ("Invalid API Key", Some("c-1")));
+    }
+}

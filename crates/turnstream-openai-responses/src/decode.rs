@@ -1,0 +1,427 @@
+//! Frames to events: the serde types that are read, and what they mean.
+//!
+//! Items are told apart by their `output_index`. Servers without one (llama.cpp, Ollama) are read by item id,
+//! for which a call's `call_id` may stand, with or without `fc_` before it.
+
+mod items;
+
+use serde::{Deserialize, de::Error as _};
+use serde_json::value::RawValue;
+use turnstream_core::{
+    BadFrame, BodyEnd, Closing, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText, Ledger, RawJson,
+    Reason, Rules, SseFrame, Text, Usage, is_json,
+};
+
+use crate::{WIRE, error::in_stream};
+use items::{Items, Place, Seen};
+
+/// The wire's row of the design's table: a call ends with its item, the turn with its terminal event only.
+pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::Marker, BodyEnd::Cuts);
+
+/// Reads the frames of one turn.
+#[derive(Debug, Default)]
+pub(crate) struct Interpreter {
+    items: Items,
+}
+
+impl Interpret for Interpreter {
+    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+        // Gateways put it after the terminal event. By itself it ends nothing.
+        if frame.data == "[DONE]" {
+            return Ok(());
+        }
+        match serde_json::from_str::<Frame<'_>>(frame.data) {
+            Ok(read) => {
+                let name = read.name.as_ref().and_then(JsonText::as_str).unwrap_or(frame.event);
+                match Kind::of(name) {
+                    Kind::Error => ledger.fail(provider_error(frame.data)),
+                    // llama.cpp breaks a reply off like this.
+                    Kind::News if name.is_empty() && read.error.is_some() => {
+                        ledger.fail(provider_error(frame.data));
+                    }
+                    Kind::News => news(name, frame.data, ledger),
+                    kind => {
+                        let taken = self.take(kind, &read, ledger);
+                        return taken.map_err(|problem| BadFrame::new(name, problem));
+                    }
+                }
+                Ok(())
+            }
+            Err(problem) => {
+                let tag = serde_json::from_str::<Tag<'_>>(frame.data).ok().and_then(|tag| tag.name);
+                let name = tag.as_ref().and_then(JsonText::as_str).unwrap_or(frame.event);
+                match Kind::of(name) {
+                    Kind::Error => ledger.fail(provider_error(frame.data)),
+                    Kind::News if !name.is_empty() || is_json(frame.data) => news(name, frame.data, ledger),
+                    Kind::News => return Err(BadFrame::new("unnamed", problem)),
+                    _ => return Err(BadFrame::new(name, problem)),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn error_body(&self, envelope: ErrorEnvelope) -> Error {
+        in_stream(envelope)
+    }
+}
+
+impl Interpreter {
+    /// Takes a frame that is neither news nor an error.
+    fn take(&mut self, kind: Kind, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
+        match kind {
+            Kind::Delta(channel) => {
+                if let Some(delta) = frame.delta.as_ref().filter(|delta| !delta.is_empty()) {
+                    self.items.prose_item(channel, frame.place(), ledger).say(
+                        channel,
+                        frame.index_in(channel),
+                        delta,
+                        ledger,
+                    );
+                }
+            }
+            Kind::Done(channel) => {
+                let text = if channel == Channel::Refusal { &frame.refusal } else { &frame.text };
+                if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
+                    let item = self.items.prose_item(channel, frame.place(), ledger);
+                    let said = item.has_text(channel, frame.index_in(channel));
+                    if !said {
+                        item.say(channel, frame.index_in(channel), text, ledger);
+                    }
+                }
+            }
+            Kind::ArgumentsDelta => {
+                if let Some(delta) = &frame.delta {
+                    ledger.append(&self.items.call_key(frame.place()), delta);
+                }
+            }
+            Kind::ArgumentsDone => {
+                if let Some(whole) = text_of(frame.arguments.or(frame.input)) {
+                    ledger.settle(&self.items.call_key(frame.place()), &whole);
+                }
+            }
+            Kind::Annotation => {
+                if let Some(annotation) = frame.annotation {
+                    let item = self.items.prose_item(Channel::Text, frame.place(), ledger);
+                    item.cite(frame.index_in(Channel::Text), annotation, ledger);
+                }
+            }
+            Kind::ItemAdded | Kind::ItemDone => {
+                let raw = frame.item.ok_or_else(|| serde_json::Error::missing_field("item"))?;
+                let seen = if kind == Kind::ItemAdded { Seen::Added } else { Seen::Done };
+                self.items.take(seen, number(frame.output_index), raw, ledger)?;
+            }
+            Kind::Progress => {
+                if let Some(raw) = frame.response {
+                    let response = serde_json::from_str::<Response<'_>>(raw.get())?;
+                    ledger.turn_started(as_str(&response.id), as_str(&response.model));
+                }
+            }
+            Kind::Ended(ending) => {
+                let response = frame.response.map_or("{}", RawValue::get);
+                self.end(ending, &serde_json::from_str(response)?, ledger)?;
+            }
+            Kind::Bounds | Kind::Error | Kind::News => {}
+        }
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        ending: Ending,
+        response: &Response<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
+        ledger.turn_started(as_str(&response.id), as_str(&response.model));
+        // Some servers say `response.completed` and put the truth into the status.
+        let ending = match as_str(&response.status) {
+            Some("failed") => Ending::Failed,
+            Some("cancelled") => Ending::Cancelled,
+            Some("incomplete") => Ending::Incomplete,
+            _ => ending,
+        };
+        let (reason, word) = match ending {
+            Ending::Completed => (Reason::Stop, "completed".into()),
+            Ending::Incomplete => why_incomplete(response.incomplete_details),
+            Ending::Failed => {
+                let error = response.error.and_then(|raw| ErrorEnvelope::parse(raw.get().as_bytes()));
+                ledger.fail(error.map_or_else(
+                    || Error::new(ErrorKind::Provider, "the response failed, and no error says why"),
+                    in_stream,
+                ));
+                return Ok(());
+            }
+            Ending::Cancelled => {
+                let error = Error::new(ErrorKind::Provider, "the response was cancelled");
+                ledger.fail(error.with_code("cancelled"));
+                return Ok(());
+            }
+        };
+        self.snapshot(ending, response.output.as_deref().unwrap_or_default(), ledger)?;
+        if let Some(usage) = response.usage {
+            ledger.usage(usage_of(usage));
+        }
+        if ending == Ending::Incomplete && reason == Reason::Other {
+            self.items.cut_off(ledger);
+        }
+        ledger.reason(reason, &word);
+        ledger.turn_ended();
+        Ok(())
+    }
+
+    /// Takes what the terminal event says of items that the stream did not, or not to their end.
+    fn snapshot(
+        &mut self,
+        ending: Ending,
+        output: &[&RawValue],
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
+        for (position, raw) in (0..).zip(output) {
+            let seen = Seen::Snapshot { position, is_complete: ending == Ending::Completed };
+            self.items.take(seen, None, raw, ledger)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a frame is about, by its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The response itself, before its end.
+    Progress,
+    ItemAdded,
+    ItemDone,
+    Delta(Channel),
+    Done(Channel),
+    ArgumentsDelta,
+    ArgumentsDone,
+    Annotation,
+    /// A content part's bounds, which the deltas and the item say too.
+    Bounds,
+    Ended(Ending),
+    Error,
+    /// Nothing that has a typed event.
+    News,
+}
+
+/// The kinds of text that an item can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Channel {
+    Text,
+    Refusal,
+    Summary,
+    Reasoning,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Completed,
+    Incomplete,
+    Failed,
+    Cancelled,
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            "response.output_text.delta" => Self::Delta(Channel::Text),
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                Self::ArgumentsDelta
+            }
+            "response.reasoning_summary_text.delta" => Self::Delta(Channel::Summary),
+            "response.reasoning_text.delta" => Self::Delta(Channel::Reasoning),
+            "response.refusal.delta" => Self::Delta(Channel::Refusal),
+            "response.output_item.added" => Self::ItemAdded,
+            "response.output_item.done" => Self::ItemDone,
+            "response.output_text.done" => Self::Done(Channel::Text),
+            "response.reasoning_summary_text.done" => Self::Done(Channel::Summary),
+            "response.reasoning_text.done" => Self::Done(Channel::Reasoning),
+            "response.refusal.done" => Self::Done(Channel::Refusal),
+            "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
+                Self::ArgumentsDone
+            }
+            "response.output_text.annotation.added" => Self::Annotation,
+            "response.content_part.added"
+            | "response.content_part.done"
+            | "response.reasoning_summary_part.added"
+            | "response.reasoning_summary_part.done"
+            | "response.reasoning_part.added"
+            | "response.reasoning_part.done" => Self::Bounds,
+            "response.created" | "response.queued" | "response.in_progress" => Self::Progress,
+            "response.completed" => Self::Ended(Ending::Completed),
+            "response.incomplete" => Self::Ended(Ending::Incomplete),
+            "response.failed" => Self::Ended(Ending::Failed),
+            "response.cancelled" => Self::Ended(Ending::Cancelled),
+            "error" => Self::Error,
+            _ => Self::News,
+        }
+    }
+}
+
+/// Every field that a known frame may have. Numbers are read from their text, so that a float or a string
+/// in their place does no harm.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow, default, rename = "type")]
+    name: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    output_index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    item_id: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    content_index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    summary_index: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    delta: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    text: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    refusal: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    annotation: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Tag<'a> {
+    #[serde(borrow, default, rename = "type")]
+    name: Option<JsonText<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow, default)]
+    id: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    model: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    status: Option<JsonText<'a>>,
+    #[serde(borrow, default)]
+    incomplete_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct IncompleteDetails<'a> {
+    #[serde(borrow, default)]
+    reason: Option<JsonText<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+struct UsageReport<'a> {
+    #[serde(borrow, default)]
+    input_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_tokens_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_tokens_details: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+struct UsageDetails<'a> {
+    #[serde(borrow, default)]
+    cached_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    cache_write_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    reasoning_tokens: Option<&'a RawValue>,
+}
+
+impl Frame<'_> {
+    fn place(&self) -> Place<'_> {
+        Place { output_index: number(self.output_index), id: as_str(&self.item_id).unwrap_or_default() }
+    }
+
+    fn index_in(&self, channel: Channel) -> u64 {
+        let index = if channel == Channel::Summary { self.summary_index } else { self.content_index };
+        number(index).unwrap_or_default()
+    }
+}
+
+fn provider_error(data: &str) -> Error {
+    match ErrorEnvelope::parse(data.as_bytes()) {
+        Some(envelope) => in_stream(envelope),
+        None => Error::new(ErrorKind::Provider, "the provider reports an error in no known form")
+            .with_body(data.as_bytes()),
+    }
+}
+
+/// Hands on what has no typed event. What is not JSON is handed on as a string.
+fn news(name: &str, data: &str, ledger: &mut Ledger) {
+    let name = if name.is_empty() { "unnamed" } else { name };
+    if let Ok(raw) = RawJson::parse(data).or_else(|_| RawJson::of(data)) {
+        ledger.provider(name, raw);
+    }
+}
+
+fn why_incomplete(details: Option<&RawValue>) -> (Reason, Text) {
+    let details = details.and_then(|raw| serde_json::from_str::<IncompleteDetails<'_>>(raw.get()).ok());
+    let word = details.and_then(|details| details.reason);
+    let word = as_str(&word).unwrap_or("incomplete");
+    let reason = match word {
+        "max_output_tokens" | "max_tokens" | "length" => Reason::Length,
+        "content_filter" => Reason::ContentFilter,
+        _ => Reason::Other,
+    };
+    (reason, word.into())
+}
+
+fn usage_of(raw: &RawValue) -> Usage {
+    let report = serde_json::from_str::<UsageReport<'_>>(raw.get()).unwrap_or_default();
+    let details = |raw: Option<&RawValue>| -> Usage {
+        let details = raw.and_then(|raw| serde_json::from_str::<UsageDetails<'_>>(raw.get()).ok());
+        let details = details.unwrap_or_default();
+        let mut usage = Usage::new();
+        usage.cache_read_tokens = number(details.cached_tokens);
+        usage.cache_write_tokens = number(details.cache_write_tokens);
+        usage.reasoning_tokens = number(details.reasoning_tokens);
+        usage
+    };
+    let mut usage = details(report.input_tokens_details);
+    usage.update(details(report.output_tokens_details));
+    usage.input_tokens = number(report.input_tokens);
+    usage.output_tokens = number(report.output_tokens);
+    usage
+}
+
+/// A number, also as a float or in a string.
+fn number(raw: Option<&RawValue>) -> Option<u64> {
+    let text = raw?.get().trim_matches('"');
+    text.parse().ok().or_else(|| {
+        let float = text.parse::<f64>().ok()?;
+        (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64)
+    })
+}
+
+/// A string's text; of any other value but null its own text, as some servers send objects for strings.
+fn text_of(raw: Option<&RawValue>) -> Option<JsonText<'_>> {
+    match raw?.get() {
+        "null" => None,
+        text if text.starts_with('"') => serde_json::from_str(text).ok(),
+        text => Some(JsonText::from(text)),
+    }
+}
+
+fn as_str<'t>(text: &'t Option<JsonText<'_>>) -> Option<&'t str> {
+    text.as_ref().and_then(JsonText::as_str)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! [`Script`]: a whole conversation, answered request by request, and checked.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    anthropic,
+    format::Format,
+    openai_chat, openai_responses,
+    reply::{OverHttp, Reply},
+    sent::SentRequest,
+};
+
+/// A conversation as a provider has its side of it: the replies, one a request, in order.
+///
+/// Every request is checked: it must be sound by itself ([`SentRequest::problems`]), and carry the results
+/// of the calls that the reply before it made, in call order. What does not fit is kept, and the
+/// [`ScriptGuard`] fails the test, in the test's own thread: a panic in a wiremock responder would only
+/// close the connection.
+///
+/// With the feature `wiremock` one line mounts it on a mock server: `Script::mount`.
+///
+/// ```
+/// use serde_json::json;
+/// use turnstream_testing::{Recording, ReplayServer, Script, openai_chat::Reply};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
+/// let script = Script::openai_chat()
+///     .turn(Reply::new().call("call_1", "lookup_order", json!({ "order_id": "A-4471" })))
+///     .turn(Reply::new().text(["It ships today."]))
+///     .start();
+/// let answers = script.clone();
+/// let server = ReplayServer::start_with(move |request| answers.answer(&request.body).into()).await?;
+/// // Point the application at `server.base_url()`, run it, and then:
+/// # let ask = |messages: serde_json::Value| script.answer(json!({ "messages": messages }).to_string().as_bytes());
+/// # ask(json!([{ "role": "user", "content": "Where is A-4471?" }]));
+/// # let call = json!({ "id": "call_1", "function": { "name": "lookup_order", "arguments": "{}" } });
+/// # ask(json!([{ "role": "user", "content": "Where is A-4471?" },
+/// #     { "role": "assistant", "tool_calls": [call] },
+/// #     { "role": "tool", "tool_call_id": "call_1", "content": "sent" }]));
+/// script.verify();
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a script answers nothing before it is started or mounted"]
+pub struct Script<W> {
+    pub(crate) format: &'static dyn Format,
+    turns: Vec<Reply<OverHttp<W>>>,
+}
+
+/// A script that is running. It fails the test when it is dropped, or verified, and something did not go
+/// by the script. Clones are the same script; the last one to be dropped verifies.
+#[derive(Debug, Clone)]
+pub struct ScriptGuard<W> {
+    shared: Arc<Shared<W>>,
+}
+
+#[derive(Debug)]
+struct Shared<W> {
+    script: Script<W>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: Vec<SentRequest>,
+    mismatches: Vec<String>,
+    /// The calls that the next request has to answer, as ids and names.
+    open_calls: Vec<(String, String)>,
+    is_verified: bool,
+}
+
+impl Script<anthropic::Messages> {
+    /// A conversation over Anthropic Messages.
+    pub fn anthropic() -> Self {
+        Self { format: &anthropic::FORMAT, turns: Vec::new() }
+    }
+}
+
+impl Script<openai_chat::Completions> {
+    /// A conversation over Chat Completions.
+    pub fn openai_chat() -> Self {
+        Self { format: &openai_chat::FORMAT, turns: Vec::new() }
+    }
+}
+
+impl Script<openai_responses::Responses> {
+    /// A conversation over Responses.
+    pub fn openai_responses() -> Self {
+        Self { format: &openai_responses::FORMAT, turns: Vec::new() }
+    }
+}
+
+impl<W> Script<W> {
+    /// Answers the next request with this reply.
+    pub fn turn(mut self, reply: Reply<OverHttp<W>>) -> Self {
+        self.turns.push(reply);
+        self
+    }
+
+    /// Starts the script.
+    pub fn start(self) -> ScriptGuard<W> {
+        ScriptGuard { shared: Arc::new(Shared { script: self, state: Mutex::default() }) }
+    }
+}
+
+impl<W: Clone> ScriptGuard<W> {
+    /// Takes the body of the next request and answers it. A request for which the script has no turn is
+    /// refused with status 400, and kept as a mismatch.
+    pub fn answer(&self, body: &[u8]) -> Reply<OverHttp<W>> {
+        let Script { format, turns } = &self.shared.script;
+        let mut state = self.shared.lock();
+        let number = state.requests.len() + 1;
+        let request = match serde_json::from_slice(body) {
+            Ok(body) => format.read(&body),
+            Err(error) => {
+                state.mismatches.push(format!("request {number} is not JSON: {error}"));
+                SentRequest::default()
+            }
+        };
+        let problems = request.problems().into_iter().chain(missing_results(&request, &state.open_calls));
+        let problems: Vec<String> = problems.map(|problem| format!("request {number}: {problem}")).collect();
+        state.mismatches.extend(problems);
+        state.requests.push(request);
+        match turns.get(number - 1) {
+            Some(turn) => {
+                // A refused request is sent again, with the same results.
+                if turn.status() == 200 {
+                    state.open_calls = turn.calls_to_answer();
+                }
+                turn.clone()
+            }
+            None => {
+                let message = format!("the script has {} turns, and this is request {number}", turns.len());
+                state.mismatches.push(message.clone());
+                Reply::of(*format).refused(400, "invalid_request_error", &message)
+            }
+        }
+    }
+}
+
+impl<W> ScriptGuard<W> {
+    /// The requests so far.
+    pub fn requests(&self) -> Vec<SentRequest> {
+        self.shared.lock().requests.clone()
+    }
+
+    /// What has not gone by the script so far; turns that nobody asked for are not among it.
+    pub fn mismatches(&self) -> Vec<String> {
+        self.shared.lock().mismatches.clone()
+    }
+
+    /// Fails the test if something did not go by the script, or a turn was not asked for.
+    ///
+    /// # Panics
+    ///
+    /// Then. The message lists everything.
+    pub fn verify(self) {
+        self.shared.verify();
+    }
+}
+
+impl<W> Shared<W> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half done under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn verify(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.is_verified, true) {
+            return;
+        }
+        let (asked, turns) = (state.requests.len(), self.script.turns.len());
+        let mut mismatches = std::mem::take(&mut state.mismatches);
+        drop(state);
+        if asked < turns {
+            mismatches.push(format!("the script has {turns} turns, but there were {asked} requests"));
+        }
+        assert!(
+            mismatches.is_empty(),
+            "the conversation did not go by the script:\n- {}",
+            mismatches.join("\n- ")
+        );
+    }
+}
+
+impl<W> Drop for Shared<W> {
+    fn drop(&mut self) {
+        // A second panic would abort the process and hide the first.
+        if !std::thread::panicking() {
+            self.verify();
+        }
+    }
+}
+
+/// What is missing of the results that a request should carry.
+fn missing_results(request: &SentRequest, calls: &[(String, String)]) -> Option<String> {
+    let want: Vec<&str> = calls.iter().map(|(id, _)| id.as_str()).collect();
+    let all: Vec<&str> = request.results().map(|result| result.call_id.as_str()).collect();
+    let got = all.get(all.len().saturating_sub(want.len())..).unwrap_or_default();
+    if want == got {
+        return None;
+    }
+    let list = |ids: &[&str]| match ids {
+        [] => "none".to_owned(),
+        ids => ids.join(", "),
+    };
+    let names: Vec<String> = calls.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+    Some(format!(
+        "it should carry the results of these calls, in this order\n    expected: {}\n    got:      {}",
+        names.join(", "),
+        list(&all),
+    ))
+}

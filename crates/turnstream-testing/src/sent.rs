@@ -1,0 +1,291 @@
+//! [`SentRequest`]: what a request to a provider says, the same for every wire.
+
+use serde_json::Value;
+
+/// What a request to a provider says, read from its body: `anthropic::read_request` and so on. What a
+/// reader does not understand is left out.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SentRequest {
+    /// The model that is asked.
+    pub model: Option<String>,
+    /// The system text.
+    pub system: String,
+    /// The names of the tools on offer, in order.
+    pub tools: Vec<String>,
+    /// The tool choice, as the wire writes it.
+    pub tool_choice: Option<Value>,
+    /// What was said, called and answered, in the order of the body.
+    pub parts: Vec<SentPart>,
+    /// The body itself.
+    pub body: Value,
+}
+
+/// One part of the conversation in a [`SentRequest`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SentPart {
+    /// Text.
+    Text(SentText),
+    /// A call that the model made.
+    Call(SentCall),
+    /// A result of a call.
+    Result(SentResult),
+}
+
+/// A text in a [`SentRequest`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SentText {
+    /// Whether the user said it, and not the model.
+    pub is_user: bool,
+    /// The text.
+    pub text: String,
+}
+
+/// A call in a [`SentRequest`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SentCall {
+    /// The id.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments as text.
+    pub arguments: String,
+}
+
+/// A result in a [`SentRequest`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SentResult {
+    /// The id of the call that it answers.
+    pub call_id: String,
+    /// Its text; images and documents are left out.
+    pub content: String,
+    /// Whether it is marked as an error. Only Anthropic Messages has a mark for it.
+    pub is_error: bool,
+}
+
+impl SentRequest {
+    /// A request of which only what all wires share has been read.
+    pub(crate) fn of(body: &Value) -> Self {
+        Self {
+            model: body["model"].as_str().map(str::to_owned),
+            tool_choice: body.get("tool_choice").cloned(),
+            body: body.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a tool is on offer.
+    pub fn offers_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool == name)
+    }
+
+    /// The last text that the user said.
+    pub fn last_user_text(&self) -> Option<&str> {
+        self.parts.iter().rev().find_map(|part| match part {
+            SentPart::Text(text) if text.is_user => Some(text.text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The calls of the model, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &SentCall> {
+        self.parts.iter().filter_map(|part| match part {
+            SentPart::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The results, in order.
+    pub fn results(&self) -> impl Iterator<Item = &SentResult> {
+        self.parts.iter().filter_map(|part| match part {
+            SentPart::Result(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// The result of one call.
+    pub fn result(&self, call_id: &str) -> Option<&SentResult> {
+        self.results().find(|result| result.call_id == call_id)
+    }
+
+    /// What is wrong with the conversation as every provider sees it: a result that answers no open call,
+    /// an id that two calls have, a call without a result when the conversation goes on.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let mut seen: Vec<&str> = Vec::new();
+        let mut open: Vec<&str> = Vec::new();
+        // Whether results have begun to come: then the model's message with the calls is over.
+        let mut is_answering = false;
+        for part in &self.parts {
+            let goes_on = match part {
+                SentPart::Text(text) => text.is_user || is_answering,
+                SentPart::Call(_) => is_answering,
+                SentPart::Result(_) => false,
+            };
+            if goes_on && !open.is_empty() {
+                problems.push(format!("the conversation goes on, but {open:?} have no result"));
+                open.clear();
+            }
+            match part {
+                SentPart::Text(_) => is_answering = false,
+                SentPart::Call(call) => {
+                    is_answering = false;
+                    if seen.contains(&call.id.as_str()) {
+                        problems.push(format!("two calls have the id {:?}", call.id));
+                    }
+                    seen.push(&call.id);
+                    open.push(&call.id);
+                }
+                SentPart::Result(result) => {
+                    is_answering = true;
+                    match open.iter().position(|id| *id == result.call_id) {
+                        Some(index) => {
+                            open.remove(index);
+                        }
+                        None => {
+                            problems.push(format!("the result for {:?} answers no open call", result.call_id))
+                        }
+                    }
+                }
+            }
+        }
+        if !open.is_empty() {
+            problems.push(format!("the request ends, but {open:?} have no result"));
+        }
+        problems
+    }
+
+    pub(crate) fn push_text(&mut self, is_user: bool, text: &str) {
+        if !text.is_empty() {
+            self.parts.push(SentPart::Text(SentText { is_user, text: text.to_owned() }));
+        }
+    }
+
+    pub(crate) fn push_system(&mut self, text: &str) {
+        if !self.system.is_empty() {
+            self.system.push('\n');
+        }
+        self.system.push_str(text);
+    }
+}
+
+impl SentCall {
+    pub(crate) fn new(id: &str, name: &str, arguments: String) -> Self {
+        Self { id: id.to_owned(), name: name.to_owned(), arguments }
+    }
+}
+
+impl SentResult {
+    pub(crate) fn new(call_id: &str, content: String, is_error: bool) -> Self {
+        Self { call_id: call_id.to_owned(), content, is_error }
+    }
+}
+
+/// The text of a content field: a string, or the `text`s of a list of parts, one after the other.
+pub(crate) fn content_text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().map(|part| part["text"].as_str().unwrap_or_default());
+            texts.collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Arguments as text, also where the wire has them as an object.
+pub(crate) fn read_arguments(arguments: &Value) -> String {
+    match arguments {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        arguments => arguments.to_string(),
+    }
+}
+
+/// What `read` finds in the elements of a list.
+pub(crate) fn strings<'a>(list: &'a Value, read: impl Fn(&'a Value) -> Option<&'a str>) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(read).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{anthropic, openai_chat, openai_responses};
+
+    fn requests() -> [SentRequest; 3] {
+        [
+            anthropic::read_request(&json!({
+            "model": "m", "system": [{"type": "text", "text": "Be brief."}],
+            "tools": [{"name": "lookup_order", "input_schema": {}}],
+            "messages": [
+                {"role": "user", "content": "Where is it?"},
+                {"role": "assistant", "content": [
+                    {"type": "text", "text": "Let me look."},
+                    {"type": "tool_use", "id": "c1", "name": "lookup_order", "input": {"id": "A"}}]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "sent"}]}]},
+            ]})),
+            openai_chat::read_request(&json!({
+            "model": "m",
+            "tools": [{"type": "function", "function": {"name": "lookup_order"}}],
+            "messages": [
+                {"role": "developer", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "text", "text": "Where is it?"}]},
+                {"role": "assistant", "content": "Let me look.", "tool_calls": [
+                    {"id": "c1", "type": "function",
+                     "function": {"name": "lookup_order", "arguments": "{\"id\":\"A\"}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "sent"},
+            ]})),
+            openai_responses::read_request(&json!({
+            "model": "m", "instructions": "Be brief.",
+            "tools": [{"type": "function", "name": "lookup_order"}],
+            "input": [
+                {"role": "user", "content": "Where is it?"},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me look."}]},
+                {"type": "function_call", "call_id": "c1", "name": "lookup_order", "arguments": "{\"id\":\"A\"}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "sent"},
+            ]})),
+        ]
+    }
+
+    #[test]
+    fn the_same_conversation_reads_the_same_on_every_wire() {
+        let text = |is_user, text: &str| SentPart::Text(SentText { is_user, text: text.to_owned() });
+        let want = [
+            text(true, "Where is it?"),
+            text(false, "Let me look."),
+            SentPart::Call(SentCall::new("c1", "lookup_order", "{\"id\":\"A\"}".to_owned())),
+            SentPart::Result(SentResult::new("c1", "sent".to_owned(), false)),
+        ];
+        for request in requests() {
+            assert_eq!(request.parts, want);
+            assert_eq!(request.system, "Be brief.");
+            assert_eq!(request.last_user_text(), Some("Where is it?"));
+            assert!(request.offers_tool("lookup_order") && !request.offers_tool("other"));
+            assert_eq!(request.problems(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_no_provider_accepts_is_a_problem() {
+        for mut request in requests() {
+            let result = request.parts.pop().unwrap();
+            assert_eq!(request.problems(), [r#"the request ends, but ["c1"] have no result"#]);
+            request.parts.push(SentPart::Text(SentText { is_user: true, text: "Well?".to_owned() }));
+            request.parts.push(result);
+            assert_eq!(
+                request.problems(),
+                [
+                    r#"the conversation goes on, but ["c1"] have no result"#,
+                    r#"the result for "c1" answers no open call"#
+                ]
+            );
+        }
+    }
+}

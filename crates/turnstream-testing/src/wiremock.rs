@@ -1,0 +1,110 @@
+//! Replies and scripts as responders of [wiremock](::wiremock), and matchers for what was sent. The only
+//! module that names wiremock's types; behind the feature `wiremock`, which is on by default.
+//!
+//! ```
+//! use serde_json::json;
+//! use turnstream_testing::{anthropic::Reply, wiremock::has_result_for};
+//! use wiremock::{Mock, MockServer, matchers::method};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! let server = MockServer::start().await;
+//! Mock::given(method("POST"))
+//!     .and(has_result_for("toolu_1"))
+//!     .respond_with(Reply::new().text(["It ships today."]))
+//!     .mount(&server)
+//!     .await;
+//! Mock::given(method("POST"))
+//!     .respond_with(Reply::new().call("toolu_1", "lookup_order", json!({ "order_id": "A-4471" })))
+//!     .mount(&server)
+//!     .await;
+//! # }
+//! ```
+
+use wiremock::{
+    Match, Mock, MockServer, Request, Respond, ResponseTemplate,
+    matchers::{method, path_regex},
+};
+
+use crate::{
+    format::FORMATS,
+    reply::{OverHttp, Reply},
+    script::{Script, ScriptGuard},
+    sent::SentRequest,
+};
+
+impl<W> From<&Reply<OverHttp<W>>> for ResponseTemplate {
+    fn from(reply: &Reply<OverHttp<W>>) -> Self {
+        let template = Self::new(reply.status()).set_body_raw(reply.body(), reply.content_type());
+        reply.headers().fold(template, |template, (name, value)| template.insert_header(name, value))
+    }
+}
+
+impl<W> From<Reply<OverHttp<W>>> for ResponseTemplate {
+    fn from(reply: Reply<OverHttp<W>>) -> Self {
+        Self::from(&reply)
+    }
+}
+
+impl<W: Send + Sync> Respond for Reply<OverHttp<W>> {
+    fn respond(&self, _request: &Request) -> ResponseTemplate {
+        self.into()
+    }
+}
+
+impl<W: Clone + Send + Sync> Respond for ScriptGuard<W> {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        self.answer(&request.body).into()
+    }
+}
+
+impl<W: Clone + Send + Sync + 'static> Script<W> {
+    /// Starts the script and mounts it on a server, for all posts to the wire's path, under any prefix.
+    ///
+    /// Keep the guard until the end of the test, and call [`verify`](ScriptGuard::verify): the server holds
+    /// the script too, and where it is dropped last is a matter of luck.
+    #[must_use = "the guard says what did not go by the script"]
+    pub async fn mount(self, server: &MockServer) -> ScriptGuard<W> {
+        let path = path_regex(format!("{}$", self.format.path_end()));
+        let guard = self.start();
+        Mock::given(method("POST")).and(path).respond_with(guard.clone()).mount(server).await;
+        guard
+    }
+}
+
+/// Matches requests that carry a result for this call.
+pub fn has_result_for(call_id: impl Into<String>) -> impl Match {
+    let call_id = call_id.into();
+    sent(move |request| request.result(&call_id).is_some())
+}
+
+/// Matches requests that offer this tool.
+pub fn offers_tool(name: impl Into<String>) -> impl Match {
+    let name = name.into();
+    sent(move |request| request.offers_tool(&name))
+}
+
+/// Matches requests for this model.
+pub fn asks_model(model: impl Into<String>) -> impl Match {
+    let model = model.into();
+    sent(move |request| request.model.as_ref() == Some(&model))
+}
+
+/// Matches requests in which the user's last text is this.
+pub fn last_user_text(text: impl Into<String>) -> impl Match {
+    let text = text.into();
+    sent(move |request| request.last_user_text() == Some(text.as_str()))
+}
+
+/// Matches requests of which this is true. The wire is known by the end of the path; a request to none of
+/// the known paths does not match.
+pub fn sent(is_so: impl Fn(&SentRequest) -> bool + Send + Sync + 'static) -> impl Match {
+    move |request: &Request| read(request).is_some_and(|request| is_so(&request))
+}
+
+/// What a request that wiremock received says. `None` if the end of its path is no known wire's, or its
+/// body is not JSON.
+pub fn read(request: &Request) -> Option<SentRequest> {
+    let path = request.url.path();
+    let format = FORMATS.iter().find(|format| path.ends_with(format.path_end()))?;
+    Some(format.read(&serde_json::from_slice(&request.body).ok()?))
+}

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
     Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText,
@@ -591,19 +591,25 @@ impl Prose {
     /// What the message does not hold anyway: the signature, the citations. Thinking that was not shown has
     /// no text, so all of it is here.
     fn replay(self) -> Option<RawJson> {
+        #[derive(Serialize)]
+        struct Thinking<'a> {
+            #[serde(rename = "type")]
+            kind: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            thinking: Option<&'static str>,
+            signature: &'a str,
+        }
+        #[derive(Serialize)]
+        struct Cited {
+            citations: Vec<RawJson>,
+        }
         let Self { voice, has_text, signature, citations, .. } = self;
+        let thinking =
+            |thinking| RawJson::of(&Thinking { kind: "thinking", thinking, signature: &signature });
         match (voice, has_text) {
-            (Voice::Thinking, true) => {
-                Some(serde_json::json!({ "type": "thinking", "signature": signature }).into())
-            }
-            (Voice::Thinking, false) if !signature.is_empty() => {
-                let block = serde_json::json!({ "type": "thinking", "thinking": "", "signature": signature });
-                Some(block.into())
-            }
-            (Voice::Text, true) if !citations.is_empty() => {
-                let block = BTreeMap::from([("citations", citations)]);
-                Some(RawJson::of(&block).expect("a map with string keys serialises"))
-            }
+            (Voice::Thinking, true) => thinking(None).ok(),
+            (Voice::Thinking, false) if !signature.is_empty() => thinking(Some("")).ok(),
+            (Voice::Text, true) if !citations.is_empty() => RawJson::of(&Cited { citations }).ok(),
             _ => None,
         }
     }

@@ -1,0 +1,111 @@
+//! [`Checkpoint`]: a run that waits, written down.
+
+use serde::{Deserialize, Serialize};
+use turnstream_core::{Arguments, CallIndex, Conversation, Error, ErrorKind, Request, Text};
+
+use crate::{
+    answer::Answer,
+    turns::{Decision, Turns},
+};
+
+/// The form in which checkpoints are written now.
+const VERSION: u32 = 1;
+
+/// A run that waits for decisions, as plain data. Write it down, decide its calls today or tomorrow, and
+/// [resume](crate::ToolLoop::resume) it in this process or another.
+///
+/// It has the whole request and the results that are there already: those calls never run again. It has the
+/// user's data in it, but no key. Its JSON is versioned and otherwise private.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    version: u32,
+    request: Box<Request>,
+    turns: Turns,
+}
+
+impl Checkpoint {
+    /// The calls that wait.
+    pub fn waiting(&self) -> Vec<WaitingCall> {
+        self.turns.waiting()
+    }
+
+    /// The conversation so far. The calls of its last reply are open.
+    pub fn conversation(&self) -> &Conversation {
+        &self.request.conversation
+    }
+
+    /// Lets a call run.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if no such call waits, or its tool has no handler.
+    pub fn approve(&mut self, turn: u32, call: CallIndex) -> Result<(), Error> {
+        self.turns.decide(turn, call, Decision::Run).map(drop)
+    }
+
+    /// Answers a call with an error result, in words for the model, instead of running it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if no such call waits.
+    pub fn deny(&mut self, turn: u32, call: CallIndex, why: impl Into<String>) -> Result<(), Error> {
+        self.turns.decide(turn, call, Decision::Answer(Answer::failure(why))).map(drop)
+    }
+
+    /// Answers a call with a result from outside.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if no such call waits.
+    pub fn answer(&mut self, turn: u32, call: CallIndex, answer: impl Into<Answer>) -> Result<(), Error> {
+        self.turns.decide(turn, call, Decision::Answer(answer.into())).map(drop)
+    }
+
+    pub(crate) fn new(request: Request, turns: Turns) -> Self {
+        Self { version: VERSION, request: Box::new(request), turns }
+    }
+
+    pub(crate) fn into_parts(self) -> (Request, Turns, Result<(), Error>) {
+        let check = match self.version {
+            VERSION => Ok(()),
+            version => {
+                let message =
+                    format!("a checkpoint of version {version} cannot be resumed by version {VERSION}");
+                Err(Error::new(ErrorKind::Config, message))
+            }
+        };
+        (*self.request, self.turns, check)
+    }
+}
+
+/// A call that waits for a decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WaitingCall {
+    /// The turn's number in the run, from 0.
+    pub turn: u32,
+    /// The call's number in the turn.
+    pub call: CallIndex,
+    /// The call's id.
+    pub id: Text,
+    /// The tool's name.
+    pub name: Text,
+    /// The arguments, as the model wrote them.
+    pub arguments: Arguments,
+    /// What it waits for.
+    pub waiting_for: WaitingFor,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WaitingFor {
+    /// Its tool [needs approval](crate::Tool::needs_approval): approve it, deny it, or answer it.
+    Approval,
+    /// Its tool has no handler: answer it, or deny it.
+    Answer,
+    /// It had started when the run was interrupted, and may have had its effect: approve it to run it again,
+    /// or answer it with what it did.
+    Decision,
+}

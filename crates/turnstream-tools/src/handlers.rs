@@ -1,0 +1,131 @@
+//! The handlers of a run that are running: tasks that it owns.
+
+use std::{
+    collections::VecDeque,
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::AtomicBool},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
+use turnstream_core::CallIndex;
+
+use crate::{
+    answer::Answer,
+    context::{CallContext, CancelOnDrop},
+    error::ToolError,
+    event::HandlerProgress,
+    tool::Prepared,
+    turns::Call,
+};
+
+/// How many progress reports wait for a run that is not read.
+const PROGRESS_REPORTS: usize = 256;
+
+/// Dropping it aborts every handler.
+pub(crate) struct Handlers {
+    tasks: JoinSet<Finished>,
+    finished: VecDeque<Finished>,
+    progress: mpsc::Receiver<HandlerProgress>,
+    progress_sender: mpsc::Sender<HandlerProgress>,
+}
+
+/// What a handler made of its call.
+pub(crate) struct Finished {
+    pub(crate) call: CallIndex,
+    pub(crate) answer: Result<Answer, ToolError>,
+}
+
+pub(crate) enum News {
+    Progress(HandlerProgress),
+    Finished(Finished),
+}
+
+impl Handlers {
+    pub(crate) fn new() -> Self {
+        let (progress_sender, progress) = mpsc::channel(PROGRESS_REPORTS);
+        Self { tasks: JoinSet::new(), finished: VecDeque::new(), progress, progress_sender }
+    }
+
+    /// Starts a handler in a task of its own.
+    pub(crate) fn start(
+        &mut self,
+        runtime: &Handle,
+        turn: u32,
+        call: &Call,
+        handler: Prepared,
+        time_limit: Option<Duration>,
+    ) {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let context = CallContext {
+            turn,
+            call: call.call,
+            id: call.id.clone(),
+            name: call.name.clone(),
+            cancelled: cancelled.clone(),
+            progress: self.progress_sender.clone(),
+        };
+        let call = call.call;
+        let task = async move {
+            let _cancel = CancelOnDrop(cancelled);
+            let answer = AssertUnwindSafe(handler.run(context)).catch_unwind();
+            let answer = match time_limit {
+                Some(limit) => {
+                    tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Ok(Err(late(limit))))
+                }
+                None => answer.await,
+            };
+            Finished { call, answer: answer.unwrap_or_else(|panic| Err(panicked(&*panic))) }
+        };
+        self.tasks.spawn_on(task, runtime);
+    }
+
+    /// What has happened since. Never ready while nothing runs.
+    pub(crate) fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<News> {
+        self.join(|tasks| match tasks.poll_join_next(context) {
+            Poll::Ready(joined) => joined,
+            Poll::Pending => None,
+        });
+        // A handler's reports come before its end: what is finished was joined before they are looked at.
+        if let Ok(progress) = self.progress.try_recv() {
+            return Poll::Ready(News::Progress(progress));
+        }
+        if let Some(finished) = self.finished.pop_front() {
+            return Poll::Ready(News::Finished(finished));
+        }
+        match self.progress.poll_recv(context) {
+            Poll::Ready(Some(progress)) => Poll::Ready(News::Progress(progress)),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Aborts what runs, and hands out what had finished.
+    pub(crate) fn stop(&mut self) -> VecDeque<Finished> {
+        self.join(JoinSet::try_join_next);
+        self.tasks = JoinSet::new();
+        std::mem::take(&mut self.finished)
+    }
+
+    fn join<F>(&mut self, mut next: F)
+    where
+        F: FnMut(&mut JoinSet<Finished>) -> Option<Result<Finished, tokio::task::JoinError>>,
+    {
+        while let Some(joined) = next(&mut self.tasks) {
+            // Panics are caught inside the task, and what was aborted has nothing to say.
+            self.finished.extend(joined);
+        }
+    }
+}
+
+fn late(limit: Duration) -> ToolError {
+    ToolError::new(format!("The tool gave no answer within {limit:?}. Whether it had an effect is unknown."))
+}
+
+/// What a panic says is meant for us and not for the model.
+fn panicked(panic: &(dyn std::any::Any + Send)) -> ToolError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    ToolError::new("The tool panicked.").with_source(text.unwrap_or("a panic without words").to_owned())
+}

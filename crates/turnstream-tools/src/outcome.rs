@@ -1,0 +1,102 @@
+//! [`Outcome`]: what a run leaves.
+
+use serde::{Deserialize, Serialize};
+use turnstream_core::{Conversation, Error, Reason, Usage};
+
+use crate::checkpoint::Checkpoint;
+
+/// What a run leaves, however it ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// How it ended.
+    pub status: RunStatus,
+    /// The whole conversation: the request's messages, the replies, the results. It can be sent again, with
+    /// one more message of the user's: every call in it is answered, unless the run waits for calls.
+    pub conversation: Conversation,
+    /// The tokens of all turns, as far as the provider counted them.
+    pub usage: Usage,
+    /// How many turns were asked for.
+    pub turns: u32,
+    /// How many calls the model made.
+    pub calls: u32,
+    /// How the last turn ended; `None` if it ended in an error, or none did.
+    pub reason: Option<Reason>,
+    pub(crate) text: String,
+}
+
+impl Outcome {
+    /// The text of the last turn: the answer, if the run finished. After an error it is what had come of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The error in which the run ended, if it did.
+    pub fn error(&self) -> Option<&Error> {
+        match &self.status {
+            RunStatus::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// The model had said what it wanted to say.
+    Finished,
+    /// The last turn ended in a way after which nothing can run: its answer was cut (`length`), filtered or
+    /// refused, or its reason makes no sense. None of its calls ran.
+    Stopped(Reason),
+    /// The model wants to go on, but has had as many turns as it may. The results of its last calls are in the
+    /// conversation.
+    MaxTurns,
+    /// The model made more calls than it may. None of the last turn's ran.
+    MaxCalls,
+    /// Calls wait to be approved, or for a result from outside. Decide them in the checkpoint and
+    /// [resume](crate::ToolLoop::resume), or at once with [`Run::approve`](crate::Run::approve) and its like.
+    Waiting(Checkpoint),
+    /// A turn ended in an error, a tool ended the run ([`ErrorKind::Tool`](turnstream_core::ErrorKind::Tool)),
+    /// or the run could not start ([`ErrorKind::Config`](turnstream_core::ErrorKind::Config)). Of the turn that
+    /// failed, the conversation has what came whole: its text so far, and no call that was cut.
+    Failed(Error),
+    /// The caller cancelled.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// The status in one word.
+    pub fn kind(&self) -> StatusKind {
+        match self {
+            Self::Finished => StatusKind::Finished,
+            Self::Stopped(_) => StatusKind::Stopped,
+            Self::MaxTurns => StatusKind::MaxTurns,
+            Self::MaxCalls => StatusKind::MaxCalls,
+            Self::Waiting(_) => StatusKind::Waiting,
+            Self::Failed(_) => StatusKind::Failed,
+            Self::Cancelled => StatusKind::Cancelled,
+        }
+    }
+}
+
+/// A [`RunStatus`] in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StatusKind {
+    /// See [`RunStatus::Finished`].
+    Finished,
+    /// See [`RunStatus::Stopped`].
+    Stopped,
+    /// See [`RunStatus::MaxTurns`].
+    MaxTurns,
+    /// See [`RunStatus::MaxCalls`].
+    MaxCalls,
+    /// See [`RunStatus::Waiting`].
+    Waiting,
+    /// See [`RunStatus::Failed`].
+    Failed,
+    /// See [`RunStatus::Cancelled`].
+    Cancelled,
+}

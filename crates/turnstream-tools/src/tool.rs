@@ -1,0 +1,306 @@
+//! [`Tool`]: a name, a schema, a handler, and how its calls run.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::Serialize;
+use serde_json::Value;
+use turnstream_core::{Arguments, Error, ErrorKind, InputKind, RawJson, Text, ToolSpec};
+
+use crate::{answer::Answer, context::CallContext, error::ToolError, parameters::Parameters};
+
+/// Something that a model can call.
+///
+/// Setters take and give back the value. Nothing is checked before a run starts: a name that providers refuse
+/// then fails it with [`ErrorKind::Config`].
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use turnstream_tools::{Schema, Tool};
+///
+/// # #[cfg(feature = "schemars")] {
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct CreateTicket {
+///     /// One line.
+///     subject: String,
+/// }
+///
+/// let tickets = Arc::new(Mutex::new(Vec::new()));
+/// let create = Tool::new("create_ticket")
+///     .description("Opens a ticket.")
+///     .sequential()
+///     .handler(move |args: CreateTicket| {
+///         let tickets = tickets.clone();
+///         async move {
+///             let mut tickets = tickets.lock().map_err(|_| "the tickets are lost")?;
+///             tickets.push(args.subject);
+///             Ok(format!("T-{}", tickets.len()))
+///         }
+///     });
+/// assert_eq!(create.spec().name, "create_ticket");
+/// # }
+/// ```
+///
+/// # Common issues
+///
+/// - A handler that blocks a thread stalls everything on that thread. Put the blocking work into
+///   `tokio::task::spawn_blocking` and await that.
+/// - A tool without a handler is allowed: the run then [waits](crate::RunStatus::Waiting) for its results.
+#[derive(Clone)]
+pub struct Tool {
+    name: Text,
+    description: String,
+    given_parameters: Option<RawJson>,
+    derived_parameters: Option<RawJson>,
+    strict: Option<bool>,
+    input: InputKind,
+    handler: Option<Arc<dyn Handler>>,
+    #[expect(clippy::type_complexity, reason = "a name for it would be used once")]
+    approval: Option<Arc<dyn Fn(&Value) -> bool + Send + Sync>>,
+    timeout: Option<Duration>,
+    is_sequential: bool,
+    is_eager: bool,
+    is_idempotent: bool,
+}
+
+impl Tool {
+    /// A tool of this name: 1 to 64 letters, digits, `_` or `-`.
+    pub fn new(name: impl Into<Text>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            given_parameters: None,
+            derived_parameters: None,
+            strict: None,
+            input: InputKind::Json,
+            handler: None,
+            approval: None,
+            timeout: None,
+            is_sequential: false,
+            is_eager: false,
+            is_idempotent: false,
+        }
+    }
+
+    /// Says what it does, for the model.
+    pub fn description(self, description: impl Into<String>) -> Self {
+        Self { description: description.into(), ..self }
+    }
+
+    /// Gives the JSON schema of its arguments: a [`Schema`](crate::Schema), or any JSON, which is sent as it
+    /// stands. It goes before the one that follows from the handler's type.
+    pub fn parameters(self, schema: impl Into<RawJson>) -> Self {
+        Self { given_parameters: Some(schema.into()), ..self }
+    }
+
+    /// Asks the provider to hold the model to the schema, or not to. The provider decides by default.
+    pub fn strict(self, strict: bool) -> Self {
+        Self { strict: Some(strict), ..self }
+    }
+
+    /// Makes it a free-form tool: its argument is text and not JSON, and the handler takes a `String`.
+    pub fn free_form(self) -> Self {
+        Self { input: InputKind::Text, ..self }
+    }
+
+    /// Sets the handler: an async function of the arguments.
+    ///
+    /// It gives back anything that serialises (a string goes to the model as plain text, everything else as
+    /// JSON), or an [`Answer`]. Any error can be returned with `?`; see [`ToolError`] for what the model reads
+    /// of it. A panic is an error result, too.
+    ///
+    /// Each call runs in a task of its own, side by side with its siblings. The task is the run's: it ends
+    /// with it.
+    pub fn handler<A, R, F, Fut>(self, function: F) -> Self
+    where
+        A: Parameters,
+        R: Serialize + 'static,
+        F: Fn(A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        self.handler_with_context(move |args, _| function(args))
+    }
+
+    /// Sets a handler that knows of its call: id, number, cancellation, and a way to report progress.
+    pub fn handler_with_context<A, R, F, Fut>(self, function: F) -> Self
+    where
+        A: Parameters,
+        R: Serialize + 'static,
+        F: Fn(A, CallContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        let function = Arc::new(function);
+        let handler = move |arguments: &Arguments, input: InputKind| {
+            let args = A::read(arguments, input)?;
+            let function = function.clone();
+            let run = move |context| async move { Answer::of(function(args, context).await?) };
+            Ok(Prepared(Box::new(move |context| Box::pin(run(context)))))
+        };
+        Self { derived_parameters: A::schema(), handler: Some(Arc::new(handler)), ..self }
+    }
+
+    /// Runs its calls alone: one starts when all calls in front of it have ended, and the calls behind it wait
+    /// for its end. For tools that write.
+    pub fn sequential(self) -> Self {
+        Self { is_sequential: true, ..self }
+    }
+
+    /// Gives each call this much time; then it is dropped and gets an error result. Goes before the loop's own
+    /// [`handler_timeout`](crate::ToolLoop::handler_timeout). No limit by default.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+
+    /// Starts its calls at once when they are complete, while the turn still streams; by default they start
+    /// when the turn has ended well. For tools that only read: the turn may yet fail. Calls of sequential
+    /// tools, and of tools that need approval, are never eager.
+    pub fn eager(self) -> Self {
+        Self { is_eager: true, ..self }
+    }
+
+    /// Makes the run wait until each call is approved or denied.
+    pub fn needs_approval(self) -> Self {
+        self.needs_approval_when(|_| true)
+    }
+
+    /// Makes the run wait for approval of the calls for whose arguments the function says so. Free-form text
+    /// is a JSON string to it.
+    pub fn needs_approval_when(self, function: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
+        Self { approval: Some(Arc::new(function)), ..self }
+    }
+
+    /// Says that a call may run twice without harm: one that was interrupted is run again on resume, under the
+    /// same call id.
+    pub fn idempotent(self) -> Self {
+        Self { is_idempotent: true, ..self }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Text {
+        &self.name
+    }
+
+    /// What the model is told of it.
+    pub fn spec(&self) -> ToolSpec {
+        let mut spec = ToolSpec::new(self.name.clone()).description(self.description.clone());
+        spec.strict = self.strict;
+        spec.input = self.input;
+        if self.input == InputKind::Json {
+            spec.parameters = self.given_parameters.clone().or_else(|| self.derived_parameters.clone());
+        }
+        spec
+    }
+
+    /// Checks what every provider would refuse.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let spec = self.spec();
+        spec.check_name()?;
+        let Some(parameters) = &spec.parameters else { return Ok(()) };
+        let schema = parameters.read::<Value>().unwrap_or_default();
+        match schema.get("type").and_then(Value::as_str) {
+            None | Some("object") => Ok(()),
+            Some(kind) => {
+                let name = &self.name;
+                let rule =
+                    format!("its arguments are of type {kind}, and only a free-form tool's are no object");
+                Err(Error::new(ErrorKind::Config, format!("tool `{name}` cannot be offered: {rule}")))
+            }
+        }
+    }
+
+    /// Reads a call's arguments for its handler; `None` if it has none.
+    pub(crate) fn prepare(
+        &self,
+        arguments: &Arguments,
+        input: InputKind,
+    ) -> Option<Result<Prepared, ToolError>> {
+        let handler = self.handler.as_ref()?;
+        let input = if self.input == InputKind::Text { InputKind::Text } else { input };
+        // A `Deserialize` of the caller's runs here, and its panic is no reason to end the run.
+        let prepared = catch_unwind(AssertUnwindSafe(|| handler.prepare(arguments, input)));
+        Some(match prepared {
+            Ok(prepared) => prepared.map_err(|error| {
+                ToolError::new(format!("The arguments do not fit the tool: {error}")).with_source(error)
+            }),
+            Err(_) => Err(ToolError::new("The arguments do not fit the tool.")),
+        })
+    }
+
+    /// Whether a call with these arguments needs approval.
+    pub(crate) fn asks_for_approval(&self, arguments: &Arguments) -> bool {
+        let Some(approval) = &self.approval else { return false };
+        let value = arguments.parse().unwrap_or_else(|_| Value::String(arguments.as_str().to_owned()));
+        // When the caller's function fails, a person decides.
+        catch_unwind(AssertUnwindSafe(|| approval(&value))).unwrap_or(true)
+    }
+
+    pub(crate) fn has_handler(&self) -> bool {
+        self.handler.is_some()
+    }
+
+    pub(crate) fn time_limit(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    pub(crate) fn is_sequential(&self) -> bool {
+        self.is_sequential
+    }
+
+    pub(crate) fn is_eager(&self) -> bool {
+        self.is_eager
+    }
+
+    pub(crate) fn can_be_eager(&self) -> bool {
+        self.has_handler() && !self.is_sequential && self.approval.is_none()
+    }
+
+    pub(crate) fn is_idempotent(&self) -> bool {
+        self.is_idempotent
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Tool")
+            .field("spec", &self.spec())
+            .field("has_handler", &self.has_handler())
+            .field("needs_approval", &self.approval.is_some())
+            .field("timeout", &self.timeout)
+            .field("is_sequential", &self.is_sequential)
+            .field("is_eager", &self.is_eager)
+            .field("is_idempotent", &self.is_idempotent)
+            .finish()
+    }
+}
+
+/// A handler whose arguments have been read. The caller's function runs when it is given its context.
+pub(crate) struct Prepared(
+    #[expect(clippy::type_complexity, reason = "a name for it would be used once")]
+    Box<dyn FnOnce(CallContext) -> Pin<Box<dyn Future<Output = Result<Answer, ToolError>> + Send>> + Send>,
+);
+
+impl Prepared {
+    pub(crate) async fn run(self, context: CallContext) -> Result<Answer, ToolError> {
+        (self.0)(context).await
+    }
+}
+
+/// A handler whose argument type has been forgotten.
+trait Handler: Send + Sync {
+    fn prepare(&self, arguments: &Arguments, input: InputKind) -> Result<Prepared, serde_json::Error>;
+}
+
+impl<F> Handler for F
+where
+    F: Fn(&Arguments, InputKind) -> Result<Prepared, serde_json::Error> + Send + Sync,
+{
+    fn prepare(&self, arguments: &Arguments, input: InputKind) -> Result<Prepared, serde_json::Error> {
+        self(arguments, input)
+    }
+}

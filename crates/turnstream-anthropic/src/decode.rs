@@ -3,16 +3,23 @@
 //! A frame is known by the `type` in its data, and only without one by its event name. Blocks are known by
 //! `index`; they may interleave, miss their start or their stop, and an index may come again.
 
+mod block;
+mod frame;
+mod usage;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
     Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText,
-    Key, Ledger, Limits, PartIndex, RawJson, Reason, Rules, SseFrame, SurrogateJoiner, Text, Usage, is_json,
+    Key, Ledger, Limits, RawJson, Reason, Rules, SseFrame, Text, is_json,
 };
 
 use crate::{WIRE, error};
+use block::{Block, Prose, Server, Voice};
+use frame::{Frame, Message, required};
+use usage::Counts;
 
 /// A call is finished when its block stopped and the turn went on; a turn, at `message_stop`, or at the end
 /// of the body after a stop reason.
@@ -79,114 +86,6 @@ impl Interpret for Messages {
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {
         error::of_body(envelope)
     }
-}
-
-/// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
-#[derive(Deserialize)]
-struct Frame<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<JsonText<'a>>,
-    index: Option<u64>,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow)]
-    content_block: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow)]
-    context_management: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-/// The `delta` of `content_block_delta` and of `message_delta`. A text that its kind has to have is `None`
-/// where it is missing, and `Some(None)` where it is null, which says nothing.
-#[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<JsonText<'a>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    text: Option<Option<JsonText<'a>>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    partial_json: Option<Option<JsonText<'a>>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    thinking: Option<Option<JsonText<'a>>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    signature: Option<Option<JsonText<'a>>>,
-    #[serde(borrow)]
-    citation: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stop_reason: Option<JsonText<'a>>,
-    #[serde(borrow)]
-    stop_sequence: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stop_details: Option<&'a RawValue>,
-    #[serde(borrow)]
-    container: Option<&'a RawValue>,
-}
-
-/// The `message` of `message_start`. It may be finished already.
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    id: Option<JsonText<'a>>,
-    #[serde(borrow)]
-    model: Option<JsonText<'a>>,
-    #[serde(borrow)]
-    content: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
-    stop_reason: Option<JsonText<'a>>,
-    #[serde(borrow)]
-    stop_sequence: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stop_details: Option<&'a RawValue>,
-    #[serde(borrow)]
-    container: Option<&'a RawValue>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-}
-
-/// A block that began.
-#[derive(Debug)]
-enum Block {
-    Call {
-        key: Key,
-        id: String,
-        is_stopped: bool,
-    },
-    Prose(Prose),
-    Server(Server),
-    /// A server-side block that stopped: what still comes for it is no client's.
-    Ended,
-}
-
-/// A block of text or thinking.
-#[derive(Debug)]
-struct Prose {
-    part: PartIndex,
-    voice: Voice,
-    has_text: bool,
-    signature: String,
-    citations: Vec<RawJson>,
-    citation_bytes: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
-    Text,
-    Thinking,
-}
-
-/// A block that is the provider's own business.
-#[derive(Debug)]
-struct Server {
-    part: PartIndex,
-    block: RawJson,
-    /// The input text that streamed, if it does.
-    input: String,
-    joiner: SurrogateJoiner,
 }
 
 impl Messages {
@@ -293,8 +192,7 @@ impl Messages {
                     let name = if kind.is_empty() { "content_block" } else { kind };
                     ledger.provider(name, block.clone());
                 }
-                let (input, joiner) = (String::new(), SurrogateJoiner::default());
-                self.blocks.insert(index, Block::Server(Server { part, block, input, joiner }));
+                self.blocks.insert(index, Block::Server(Server::new(part, block)));
                 Ok(())
             }
         }
@@ -510,15 +408,19 @@ impl Messages {
         #[derive(Deserialize)]
         struct Compaction<'a> {
             #[serde(borrow)]
-            delta: BTreeMap<String, &'a RawValue>,
+            delta: Summary<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Summary<'a> {
+            #[serde(borrow)]
+            content: Option<&'a RawValue>,
+            #[serde(borrow)]
+            encrypted_content: Option<&'a RawValue>,
         }
         let Some(Block::Server(server)) = self.blocks.get_mut(&index) else { return };
         let Ok(Compaction { delta }) = serde_json::from_str(frame) else { return };
-        for (name, value) in delta.iter().filter(|(name, value)| *name != "type" && value.get() != "null") {
-            if let Some(block) = with_field(&server.block, name, value.get()) {
-                server.block = block;
-            }
-        }
+        let fields = [("content", delta.content), ("encrypted_content", delta.encrypted_content)];
+        server.later.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value?.into()))));
     }
 
     fn stop(&mut self, index: u64, ledger: &mut Ledger) {
@@ -573,122 +475,6 @@ impl Messages {
         if self.counts.update(usage) {
             ledger.usage(self.counts.total());
         }
-    }
-}
-
-impl Block {
-    /// Says to the ledger what goes back of the block.
-    fn end(self, ledger: &mut Ledger) {
-        match self {
-            Self::Prose(prose) => ledger.part_finished(prose.part, prose.replay()),
-            Self::Server(server) => ledger.part_finished(server.part, server.replay()),
-            Self::Call { .. } | Self::Ended => {}
-        }
-    }
-}
-
-impl Prose {
-    /// What the message does not hold anyway: the signature, the citations. Thinking that was not shown has
-    /// no text, so all of it is here.
-    fn replay(self) -> Option<RawJson> {
-        #[derive(Serialize)]
-        struct Thinking<'a> {
-            #[serde(rename = "type")]
-            kind: &'static str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            thinking: Option<&'static str>,
-            signature: &'a str,
-        }
-        #[derive(Serialize)]
-        struct Cited {
-            citations: Vec<RawJson>,
-        }
-        let Self { voice, has_text, signature, citations, .. } = self;
-        let thinking =
-            |thinking| RawJson::of(&Thinking { kind: "thinking", thinking, signature: &signature });
-        match (voice, has_text) {
-            (Voice::Thinking, true) => thinking(None).ok(),
-            (Voice::Thinking, false) if !signature.is_empty() => thinking(Some("")).ok(),
-            (Voice::Text, true) if !citations.is_empty() => RawJson::of(&Cited { citations }).ok(),
-            _ => None,
-        }
-    }
-}
-
-impl Server {
-    /// The whole block. `None` if its input is not complete: the provider would refuse it.
-    fn replay(mut self) -> Option<RawJson> {
-        self.input.extend(self.joiner.flush());
-        if self.input.trim().is_empty() {
-            return Some(self.block);
-        }
-        with_field(&self.block, "input", &self.input)
-    }
-}
-
-/// Token counts as the provider gives them, of which a later report replaces what it says.
-#[derive(Debug, Default)]
-struct Counts {
-    input: Option<u64>,
-    cache_write: Option<u64>,
-    cache_read: Option<u64>,
-    output: Option<u64>,
-    reasoning: Option<u64>,
-}
-
-impl Counts {
-    /// Takes a report, leniently: it is no reason to lose a turn. False if it says nothing.
-    fn update(&mut self, usage: &RawValue) -> bool {
-        #[derive(Default, Deserialize)]
-        struct Report<'a> {
-            #[serde(borrow)]
-            input_tokens: Option<&'a RawValue>,
-            #[serde(borrow)]
-            cache_creation_input_tokens: Option<&'a RawValue>,
-            #[serde(borrow)]
-            cache_read_input_tokens: Option<&'a RawValue>,
-            #[serde(borrow)]
-            output_tokens: Option<&'a RawValue>,
-            #[serde(borrow)]
-            output_tokens_details: Option<&'a RawValue>,
-        }
-        #[derive(Default, Deserialize)]
-        struct Details<'a> {
-            #[serde(borrow)]
-            thinking_tokens: Option<&'a RawValue>,
-        }
-        let report: Report<'_> = serde_json::from_str(usage.get()).unwrap_or_default();
-        let details: Details<'_> = report
-            .output_tokens_details
-            .and_then(|details| serde_json::from_str(details.get()).ok())
-            .unwrap_or_default();
-        let said = [
-            (&mut self.input, report.input_tokens),
-            (&mut self.cache_write, report.cache_creation_input_tokens),
-            (&mut self.cache_read, report.cache_read_input_tokens),
-            (&mut self.output, report.output_tokens),
-            (&mut self.reasoning, details.thinking_tokens),
-        ];
-        let mut says_something = false;
-        for (mine, theirs) in said {
-            if let Some(theirs) = theirs.and_then(tokens) {
-                *mine = Some(theirs);
-                says_something = true;
-            }
-        }
-        says_something
-    }
-
-    /// In our words: the provider's `input_tokens` leave the cached ones out, ours do not.
-    fn total(&self) -> Usage {
-        let cached = self.cache_write.unwrap_or(0).saturating_add(self.cache_read.unwrap_or(0));
-        let mut usage = Usage::new();
-        usage.input_tokens = self.input.map(|input| input.saturating_add(cached));
-        usage.output_tokens = self.output;
-        usage.cache_read_tokens = self.cache_read;
-        usage.cache_write_tokens = self.cache_write;
-        usage.reasoning_tokens = self.reasoning;
-        usage
     }
 }
 
@@ -753,56 +539,10 @@ fn hand_on(name: &str, frame: SseFrame<'_>, ledger: &mut Ledger) {
     ledger.provider(name, raw.expect("a text serialises"));
 }
 
-/// The object with one field set, and all else as it stands. `None` if `value` is not one JSON value.
-fn with_field(object: &RawJson, name: &str, value: &str) -> Option<RawJson> {
-    if !is_json(value) {
-        return None;
-    }
-    let text = object.as_str();
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    let (start, end) = match fields.get(name) {
-        Some(old) => {
-            // The field's text is a piece of the object's text.
-            let start = (old.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-            (start, start + old.get().len())
-        }
-        None => (text.rfind('}')?, text.rfind('}')?),
-    };
-    let (before, after) = (text.get(..start)?, text.get(end..)?);
-    let changed = match fields.contains_key(name) {
-        true => format!("{before}{value}{after}"),
-        false if fields.is_empty() => format!("{before}\"{name}\":{value}{after}"),
-        false => format!("{before},\"{name}\":{value}{after}"),
-    };
-    RawJson::parse(&changed).ok()
-}
-
 /// Whether the input that a block starts with says nothing: it is a placeholder, and the input streams.
 fn is_blank_input(input: &str) -> bool {
     let inner = input.strip_prefix('{').and_then(|input| input.strip_suffix('}'));
     input == "\"\"" || inner.is_some_and(|inner| inner.trim().is_empty())
-}
-
-/// A count of tokens, also where a proxy made a float or a string of it.
-fn tokens(raw: &RawValue) -> Option<u64> {
-    let text = raw.get().trim_matches('"');
-    text.parse().ok().or_else(|| {
-        let number: f64 = text.parse().ok()?;
-        // The cast saturates.
-        (number >= 0.0 && number.is_finite()).then_some(number as u64)
-    })
-}
-
-fn required<T>(value: Option<T>, name: &'static str) -> Result<T, serde_json::Error> {
-    value.ok_or_else(|| serde_json::Error::missing_field(name))
-}
-
-fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    T::deserialize(deserializer).map(Some)
 }
 
 fn fail_limit(limit: &str, most: usize, seen: usize, ledger: &mut Ledger) {

@@ -1,0 +1,81 @@
+//! Token counts, as the provider gives them and as we do.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use turnstream_core::Usage;
+
+/// Token counts as the provider gives them, of which a later report replaces what it says.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    input: Option<u64>,
+    cache_write: Option<u64>,
+    cache_read: Option<u64>,
+    output: Option<u64>,
+    reasoning: Option<u64>,
+}
+
+impl Counts {
+    /// Takes a report, leniently: it is no reason to lose a turn. False if it says nothing.
+    pub(super) fn update(&mut self, usage: &RawValue) -> bool {
+        #[derive(Default, Deserialize)]
+        struct Report<'a> {
+            #[serde(borrow)]
+            input_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            cache_creation_input_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            cache_read_input_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            output_tokens: Option<&'a RawValue>,
+            #[serde(borrow)]
+            output_tokens_details: Option<&'a RawValue>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Details<'a> {
+            #[serde(borrow)]
+            thinking_tokens: Option<&'a RawValue>,
+        }
+        let report: Report<'_> = serde_json::from_str(usage.get()).unwrap_or_default();
+        let details: Details<'_> = report
+            .output_tokens_details
+            .and_then(|details| serde_json::from_str(details.get()).ok())
+            .unwrap_or_default();
+        let said = [
+            (&mut self.input, report.input_tokens),
+            (&mut self.cache_write, report.cache_creation_input_tokens),
+            (&mut self.cache_read, report.cache_read_input_tokens),
+            (&mut self.output, report.output_tokens),
+            (&mut self.reasoning, details.thinking_tokens),
+        ];
+        let mut says_something = false;
+        for (mine, theirs) in said {
+            if let Some(theirs) = theirs.and_then(tokens) {
+                *mine = Some(theirs);
+                says_something = true;
+            }
+        }
+        says_something
+    }
+
+    /// In our words: the provider's `input_tokens` leave the cached ones out, ours do not.
+    pub(super) fn total(&self) -> Usage {
+        let cached = self.cache_write.unwrap_or(0).saturating_add(self.cache_read.unwrap_or(0));
+        let mut usage = Usage::new();
+        usage.input_tokens = self.input.map(|input| input.saturating_add(cached));
+        usage.output_tokens = self.output;
+        usage.cache_read_tokens = self.cache_read;
+        usage.cache_write_tokens = self.cache_write;
+        usage.reasoning_tokens = self.reasoning;
+        usage
+    }
+}
+
+/// A count of tokens, also where a proxy made a float or a string of it.
+fn tokens(raw: &RawValue) -> Option<u64> {
+    let text = raw.get().trim_matches('"');
+    text.parse().ok().or_else(|| {
+        let number: f64 = text.parse().ok()?;
+        // The cast saturates.
+        (number >= 0.0 && number.is_finite()).then_some(number as u64)
+    })
+}

@@ -606,7 +606,7 @@ impl Ledger {
         if call.is_over() {
             return;
         }
-        let (part, (id, name, text)) = (call.part(), call.end());
+        let (part, (id, name, text)) = (call.part(), call.abort());
         self.halves.remove(&part);
         let partial = ArgumentFragment::new(&text);
         self.emit(Event::CallAborted(CallAborted::new(ordinal, id, name, partial, reason)));

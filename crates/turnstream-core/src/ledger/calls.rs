@@ -28,6 +28,7 @@ pub(super) struct Call {
     is_closed: bool,
     is_cut_off: bool,
     is_over: bool,
+    is_aborted: bool,
 }
 
 impl Call {
@@ -47,6 +48,7 @@ impl Call {
             is_closed: false,
             is_cut_off: false,
             is_over: false,
+            is_aborted: false,
         }
     }
 
@@ -150,8 +152,12 @@ impl Call {
         self.given.take().filter(|_| !self.is_over && self.ordinal.is_some())
     }
 
-    /// Keeps what goes back; hands it out at once if the call has ended already.
+    /// Keeps what goes back; hands it out at once if the call has finished already. An aborted call does
+    /// not go back.
     pub(super) fn keep_replay(&mut self, replay: RawJson) -> Option<(PartIndex, RawJson)> {
+        if self.is_aborted {
+            return None;
+        }
         if self.is_over && self.ordinal.is_some() {
             return Some((self.part, replay));
         }
@@ -187,6 +193,12 @@ impl Call {
     pub(super) fn end(&mut self) -> (Text, Text, String) {
         self.is_over = true;
         (self.id.clone(), self.name.clone(), std::mem::take(&mut self.text))
+    }
+
+    /// As [`end`](Self::end), for a call that will never be complete.
+    pub(super) fn abort(&mut self) -> (Text, Text, String) {
+        self.is_aborted = true;
+        self.end()
     }
 
     /// The call in words, for errors.

@@ -1,6 +1,9 @@
 //! The items of a turn: which is which, and what becomes of each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -18,6 +21,9 @@ pub(super) struct Items {
     by_id: HashMap<Text, usize>,
     /// The server gave several items one index: there the id decides.
     is_index_shared: bool,
+    /// Kinds of prose that came without an index. If the snapshot knows it under other ids, too, nothing
+    /// tells whether it was said already, and saying it twice is worse.
+    unplaced: HashSet<ItemKind>,
 }
 
 /// What an event says of the item that it belongs to. The id may be empty.
@@ -40,13 +46,19 @@ pub(super) struct Item {
     is_done: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ItemKind {
     Call(InputKind),
     Message,
     Reasoning,
     /// One of the provider's own tools, or news.
     Other,
+}
+
+impl ItemKind {
+    fn is_prose(self) -> bool {
+        matches!(self, Self::Message | Self::Reasoning)
+    }
 }
 
 #[derive(Debug)]
@@ -87,10 +99,10 @@ impl Items {
     }
 
     /// The ledger's key for a piece of arguments; for no known call one that the ledger does not know.
-    pub(super) fn call_key(&self, place: Place<'_>) -> Key {
+    pub(super) fn call_key(&self, place: Place<'_>) -> Cow<'_, Key> {
         match self.find(place).and_then(|item| self.items.get(item)) {
-            Some(item) => item.key.clone(),
-            None => place.output_index.map_or_else(|| Key::Item(place.id.into()), Key::Index),
+            Some(item) => Cow::Borrowed(&item.key),
+            None => Cow::Owned(place.output_index.map_or_else(|| Key::Item(place.id.into()), Key::Index)),
         }
     }
 
@@ -112,7 +124,12 @@ impl Items {
             let names_none = output_index.is_none() && id.is_empty();
             (names_none && self.is_open(last, kind)).then_some(last)
         });
-        let item = known.unwrap_or_else(|| self.begin(kind, output_index, id, "", ledger));
+        let item = known.unwrap_or_else(|| {
+            if output_index.is_none() {
+                self.unplaced.insert(kind);
+            }
+            self.begin(kind, output_index, id, "", ledger)
+        });
         self.items.get_mut(item).expect("the item was found, or has just begun")
     }
 
@@ -159,6 +176,7 @@ impl Items {
             contents: BTreeMap::new(),
             is_done: false,
         });
+        self.alias(position, id, call_id);
         position
     }
 
@@ -201,7 +219,10 @@ impl Items {
                 .filter_map(|name| self.by_id.get(name).copied())
                 .filter(fits)
                 // Ids may repeat; different indexes are different items.
-                .find(|item| output_index.is_none() || self.has_index(*item, None))
+                .find(|item| {
+                    let is_other = output_index.is_some() && !self.has_index(*item, output_index);
+                    !is_other || self.has_index(*item, None)
+                })
         };
         match seen {
             // What is announced again after its end is another item, unless it is the very same call.
@@ -212,8 +233,7 @@ impl Items {
             Seen::Added => by_id().filter(|item| self.is_open(*item, kind)),
             Seen::Done => by_index.or_else(by_id).or_else(|| {
                 let last = self.items.len().checked_sub(1)?;
-                let is_prose = matches!(kind, ItemKind::Message | ItemKind::Reasoning);
-                (is_prose && index.is_none() && self.is_open(last, kind)).then_some(last)
+                (kind.is_prose() && index.is_none() && self.is_open(last, kind)).then_some(last)
             }),
             Seen::Snapshot { .. } => by_index.or_else(by_id),
         }
@@ -241,7 +261,16 @@ impl Items {
         let id = as_str(&id).unwrap_or_default();
         let call_id = as_str(&call_id).unwrap_or_default();
         let known = self.known(seen, kind, output_index, id, call_id);
-        let position = known.unwrap_or_else(|| self.begin(kind, output_index, id, call_id, ledger));
+        let is_snapshot = matches!(seen, Seen::Snapshot { .. });
+        if known.is_none() && is_snapshot && self.unplaced.contains(&kind) {
+            return Ok(());
+        }
+        let position = known.unwrap_or_else(|| {
+            if output_index.is_none() && !is_snapshot && kind.is_prose() {
+                self.unplaced.insert(kind);
+            }
+            self.begin(kind, output_index, id, call_id, ledger)
+        });
         self.alias(position, id, call_id);
         let Some(item) = self.items.get_mut(position).filter(|item| !item.is_done) else { return Ok(()) };
         if let ItemKind::Call(input) = kind {
@@ -296,11 +325,11 @@ impl Item {
 
     fn finish_call(&mut self, seen: Seen, body: &ItemBody<'_>, ledger: &mut Ledger) {
         let ItemKind::Call(input) = self.kind else { return };
-        if let Some(whole) = text_of(body.arguments_of(input)) {
-            ledger.settle(&self.key, &whole);
-        }
         if let Some(kept) = body.kept() {
             ledger.call_replay(&self.key, kept);
+        }
+        if let Some(whole) = text_of(body.arguments_of(input)) {
+            ledger.settle(&self.key, &whole);
         }
         let status = text_of(body.status);
         match as_str(&status) {

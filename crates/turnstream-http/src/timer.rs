@@ -1,0 +1,69 @@
+//! The one timer of a turn.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Far enough away never to come, and near enough for every platform's clock.
+const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// One timer for whatever a turn waits for next, bounded by the turn's total. It is allocated once and only
+/// moved afterwards.
+#[derive(Default)]
+pub(crate) struct Timer {
+    sleep: Option<Pin<Box<Sleep>>>,
+    total: Option<Instant>,
+}
+
+/// What ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expired {
+    /// The time that was armed last.
+    Armed,
+    /// The total of the turn.
+    Total,
+}
+
+impl Timer {
+    /// Starts the total of the turn, if it has one.
+    pub(crate) fn start(&mut self, total: Option<Duration>) {
+        self.total = total.map(after);
+    }
+
+    /// Sets the timer to go off after `wait`, or with the total if that is earlier. `None` waits for the
+    /// total alone.
+    pub(crate) fn arm(&mut self, wait: Option<Duration>) {
+        let armed = after(wait.unwrap_or(NEVER));
+        let at = self.total.map_or(armed, |total| total.min(armed));
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().reset(at),
+            None => self.sleep = Some(Box::pin(sleep_until(at))),
+        }
+    }
+
+    /// Waits for what was armed.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Expired> {
+        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
+        ready!(sleep.as_mut().poll(context));
+        Poll::Ready(if self.is_total_over() { Expired::Total } else { Expired::Armed })
+    }
+
+    /// Whether the turn's total has run out. A body that never pauses never waits for the timer.
+    pub(crate) fn is_total_over(&self) -> bool {
+        self.total.is_some_and(|total| Instant::now() >= total)
+    }
+
+    /// Whether the turn's total leaves room for a wait.
+    pub(crate) fn has_room_for(&self, wait: Duration) -> bool {
+        self.total.is_none_or(|total| after(wait) < total)
+    }
+}
+
+fn after(wait: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or(now + NEVER)
+}

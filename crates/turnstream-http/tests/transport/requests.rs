@@ -1,0 +1,158 @@
+//! What is sent, when, and to whom.
+
+use std::error::Error as StdError;
+
+use turnstream_core::{Error, ErrorKind, Model, Request, TextStream, TurnStream, Warning};
+use turnstream_http::{Client, RetryPolicy};
+use wiremock::{
+    Mock, MockServer, ResponseTemplate,
+    matchers::{header, header_regex, method, path},
+};
+
+use crate::support::{
+    Lines, Server, assert_kind, chunked, client, everything_of, failure, last_chunk, next, words,
+};
+
+const WHOLE: &str = "data: start t1\n\ndata: text hi\n\ndata: reason stop\n\ndata: end\n\n";
+
+#[tokio::test]
+async fn a_turn_is_one_post_and_its_events() {
+    let server = MockServer::start().await;
+    let body = Request::new().user("hi");
+    Mock::given(method("POST"))
+        .and(path("/v1/turn"))
+        .and(header("authorization", "Bearer sk-SECRET-1"))
+        .and(header("x-wire", "lines"))
+        .and(header("accept-encoding", "identity"))
+        .and(header_regex("user-agent", "^turnstream/[0-9]"))
+        .and(wiremock::matchers::body_json(&body))
+        .respond_with(
+            ResponseTemplate::new(200)
+                .insert_header("x-request-id", "req_7")
+                .insert_header("x-ratelimit-remaining", "9")
+                .set_body_raw(WHOLE, "text/event-stream"),
+        )
+        .expect(1)
+        .mount(&server)
+        .await;
+
+    let client = client(&format!("{}/v1", server.uri()));
+    assert_eq!(client.name(), "m-1");
+    let mut turn = client.stream(&body);
+    assert!(turn.head().is_none());
+    assert_eq!(turn.warnings(), [Warning::new("top_p", "it has none")]);
+    assert_eq!(words(&mut turn).await, ["start t1", "text hi", "part", "end"]);
+    let head = turn.head().unwrap();
+    assert_eq!((head.status, head.attempts, head.request_id()), (200, 1, Some("req_7")));
+    assert_eq!(head.rate_limits().collect::<Vec<_>>(), [("x-ratelimit-remaining", "9")]);
+}
+
+#[tokio::test]
+async fn nothing_is_sent_before_the_first_poll() {
+    let server = Server::start([vec![chunked(&["reason stop", "end"]), last_chunk()]]).await;
+    let client = client(server.url());
+    let unpolled = client.stream(&Request::new());
+    let mut turn = client.stream(&Request::new());
+    assert_eq!(words(&mut turn).await, ["start -", "end"]);
+    drop(unpolled);
+    assert_eq!((server.counts().connections, server.counts().requests), (1, 1));
+}
+
+#[tokio::test]
+async fn a_user_and_password_in_the_address_do_not_make_a_second_authorization() {
+    let server = Server::start([vec![chunked(&["reason stop", "end"]), last_chunk()]]).await;
+    let client = client(&server.url().replace("http://", "http://user:password@"));
+    assert_eq!(words(&mut client.stream(&Request::new())).await, ["start -", "end"]);
+    let requests = server.requests();
+    let sent: Vec<&str> =
+        requests[0].lines().filter(|line| line.to_lowercase().starts_with("authorization")).collect();
+    assert_eq!(sent, ["authorization: Bearer sk-SECRET-1"]);
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_encoded_is_one_error() {
+    let mut turn = Client::new(Lines::new("not a url")).stream(&Request::new());
+    assert_kind(&failure(&mut turn).await, ErrorKind::Config);
+}
+
+#[tokio::test]
+async fn a_key_is_not_sent_over_plain_http_to_another_host() {
+    for url in ["http://192.0.2.1", "http://example.test/v1", "http://[2001:db8::1]", "http://localhost.test"]
+    {
+        let mut turn = Client::new(Lines::new(url)).stream(&Request::new());
+        assert_kind(&failure(&mut turn).await, ErrorKind::Config);
+    }
+    for url in ["http://u:p@example.test", "http://example.test?api-key=x", "http://example.test?Token=x"] {
+        let mut turn = Client::new(Lines::keyless(url)).stream(&Request::new());
+        assert_kind(&failure(&mut turn).await, ErrorKind::Config);
+    }
+}
+
+#[tokio::test]
+async fn plain_http_is_fine_on_loopback_without_a_key_and_if_allowed() {
+    // Port 1 is closed, and nobody answers to these names: what counts is that sending was tried.
+    let never = RetryPolicy::never();
+    for url in ["http://127.0.0.1:1", "http://127.8.9.1:1", "http://[::1]:1", "http://localhost:1"] {
+        let mut turn = Client::new(Lines::new(url)).retries(never.clone()).stream(&Request::new());
+        assert_kind(&failure(&mut turn).await, ErrorKind::Connect);
+    }
+    let url = "http://turnstream.invalid";
+    let keyless = Client::new(Lines::keyless(url)).retries(never.clone());
+    assert_kind(&failure(&mut keyless.stream(&Request::new())).await, ErrorKind::Connect);
+    let allowed = Client::new(Lines::new(url)).retries(never).allow_insecure_http(true);
+    assert_kind(&failure(&mut allowed.stream(&Request::new())).await, ErrorKind::Connect);
+}
+
+#[test]
+fn outside_of_a_runtime_a_turn_is_an_error() {
+    let mut turn = client("http://127.0.0.1:1").stream(&Request::new());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let polled = futures_core::Stream::poll_next(std::pin::Pin::new(&mut turn), &mut context);
+    let std::task::Poll::Ready(Some(Err(error))) = polled else { panic!("{polled:?}") };
+    assert_kind(&error, ErrorKind::Config);
+}
+
+#[tokio::test]
+async fn case_144_no_form_of_anything_shows_a_secret() {
+    let secret = Client::new(Lines::new("https://u:sk-SECRET-3@h/v1?key=sk-SECRET-4"));
+    let url = "http://u:sk-SECRET-3@127.0.0.1:1/v1?key=sk-SECRET-4";
+    let mut unreachable = client(url).retries(RetryPolicy::never()).stream(&Request::new());
+    let refused = failure(&mut unreachable).await;
+    assert_kind(&refused, ErrorKind::Connect);
+
+    let server = Server::start([vec![crate::support::Step::Close]]).await;
+    let url = format!("{}/?key=sk-SECRET-4", server.url().replace("http://", "http://u:sk-SECRET-3@"));
+    let mut hung_up = client(&url).retries(RetryPolicy::never()).stream(&Request::new());
+    let hung_up_error = failure(&mut hung_up).await;
+
+    let shown = format!(
+        "{secret:?} {secret:#?} {unreachable:?} {hung_up:#?} {} {}",
+        everything_of(&refused),
+        everything_of(&hung_up_error),
+    );
+    assert!(!shown.contains("SECRET"), "{shown}");
+    assert!(shown.contains("lines") && shown.contains("m-1"), "{shown}");
+}
+
+#[tokio::test]
+async fn case_141_turns_and_clients_go_where_they_are_needed() {
+    fn goes_anywhere<T: Send>(_: &T) {}
+    fn is_shared<T: Clone + Send + Sync + 'static>(_: &T) {}
+    fn is_a_source<T: Send + Unpin + 'static>() {}
+    fn is_an_error<T: StdError + Send + Sync + 'static>() {}
+    is_a_source::<TurnStream>();
+    is_a_source::<TextStream>();
+    is_an_error::<Error>();
+
+    let server = Server::start([vec![chunked(&["text hi", "reason stop", "end"]), last_chunk()]]).await;
+    let client = client(server.url());
+    is_shared(&client);
+    goes_anywhere(&client.stream(&Request::new()).into_turn());
+    let model: std::sync::Arc<dyn Model> = std::sync::Arc::new(client);
+    let request = Request::new();
+    let mut turn = model.stream(&request);
+    drop((request, model));
+    goes_anywhere(&turn.next());
+    let first = tokio::spawn(async move { next(&mut turn).await }).await.unwrap();
+    assert!(matches!(first, Some(Ok(_))));
+}

@@ -1,0 +1,194 @@
+//! What is asked again, when, and what never.
+
+use std::time::Duration;
+
+use turnstream_core::{ErrorKind, Request};
+use turnstream_http::RetryPolicy;
+
+use crate::support::{
+    Log, Server, Step, assert_kind, chunked, client, failure, hold, last_chunk, next, poll_once, poll_until,
+    sized, word, words,
+};
+
+fn good() -> Vec<Step> {
+    vec![chunked(&["start t2", "text hi", "reason stop", "end"]), last_chunk()]
+}
+
+const GOOD: [&str; 4] = ["start t2", "text hi", "part", "end"];
+
+#[tokio::test]
+async fn what_may_get_better_is_asked_again_in_the_same_bytes() {
+    let table = [
+        vec![sized("429 Slow", "", "{}")],
+        vec![sized("408 Late", "", "")],
+        vec![sized("409 Busy", "", "")],
+        vec![sized("500 Oops", "", "oops")],
+        vec![sized("529 Full", "", "")],
+        vec![sized("400 Odd", "x-should-retry: true\r\n", "")],
+        vec![Step::Close],
+        vec![Step::Send(b"HTTP/1.1 200 O".to_vec()), Step::Reset],
+        // An empty body, one that breaks off, and errors: all before any output.
+        vec![sized("200 OK", "", "")],
+        vec![chunked(&[]), Step::Close],
+        vec![chunked(&["start t1"]), last_chunk()],
+        vec![chunked(&["start t1", "news"]), Step::Reset],
+        vec![chunked(&["start t1", ": ping", "error overloaded"]), last_chunk()],
+        vec![sized("200 OK", "", r#"{"error":{"message":"m","code":"overloaded"}}"#)],
+    ];
+    for steps in table {
+        let server = Server::start([steps, good()]).await;
+        let mut turn = client(server.url()).stream(&Request::new().user("hi"));
+        assert_eq!(words(&mut turn).await, GOOD);
+        assert_eq!(turn.head().unwrap().attempts, 2);
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[0], requests[1]);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_get_better_is_not_asked_again() {
+    let table = [
+        (sized("400 Bad", "", "{}"), ErrorKind::InvalidRequest),
+        (sized("401 Who", "", "{}"), ErrorKind::Authentication),
+        (sized("429 Never", "x-should-retry: false\r\n", "{}"), ErrorKind::RateLimited),
+        (sized("307 There", "location: /x\r\n", ""), ErrorKind::NotFound),
+        (sized("200 OK", "", "<html>"), ErrorKind::NotAStream),
+        (sized("200 OK", "", r#"{"error":{"message":"m","code":"quota"}}"#), ErrorKind::Provider),
+        (sized("200 OK", "", "data: error quota\n\n"), ErrorKind::Provider),
+    ];
+    for (step, kind) in table {
+        let server = Server::start([vec![step], good()]).await;
+        assert_kind(&failure(&mut client(server.url()).stream(&Request::new())).await, kind);
+        assert_eq!(server.counts().requests, 1);
+    }
+}
+
+#[tokio::test]
+async fn case_131_a_start_is_held_back_until_output_so_that_its_attempt_can_die() {
+    let dying = vec![chunked(&["start t1", ": ping", "error overloaded"]), last_chunk()];
+    let server = Server::start([dying.clone(), dying.clone(), dying]).await;
+    let mut turn = client(server.url()).stream(&Request::new());
+    // Of three dead attempts only the last is told of, and it whole.
+    assert_eq!(words(&mut turn).await, ["start t1", "error provider"]);
+    assert_eq!((turn.head().unwrap().attempts, server.counts().requests), (3, 3));
+}
+
+#[tokio::test]
+async fn case_131_after_output_nothing_is_asked_again() {
+    let table = [
+        (vec![chunked(&["start t1", "text Hel", "error overloaded"])], "error provider partial"),
+        (vec![chunked(&["start t1", "text Hel"]), Step::Reset], "error truncated partial"),
+        (vec![chunked(&["start t1", "text Hel"]), last_chunk()], "error truncated partial"),
+    ];
+    for (steps, error) in table {
+        let server = Server::start([steps, good()]).await;
+        let mut turn = client(server.url()).stream(&Request::new());
+        assert_eq!(words(&mut turn).await, ["start t1", "text Hel", error]);
+        assert_eq!(server.counts().requests, 1);
+    }
+    let call = vec![chunked(&["call f", "fragment {\"a\":"]), Step::Reset];
+    let server = Server::start([call, good()]).await;
+    let mut turn = client(server.url()).stream(&Request::new());
+    let want = ["start -", "call f", "fragment {\"a\":", "aborted Truncated", "error truncated partial"];
+    assert_eq!(words(&mut turn).await, want);
+    assert_eq!(server.counts().requests, 1);
+}
+
+#[tokio::test]
+async fn news_is_held_back_with_the_start_and_comes_in_order() {
+    let server = Server::start([vec![chunked(&["start t1", "news", "gossip"]), hold()]]).await;
+    let client = client(server.url());
+    let mut turn = client.stream(&Request::new());
+    poll_until(&mut turn, |turn| turn.head().is_some()).await;
+    assert!(poll_once(&mut turn).await.is_pending());
+
+    let frames = ["start t1", "news", "gossip", "text hi", "reason stop", "end"];
+    let server = Server::start([vec![chunked(&frames), last_chunk()]]).await;
+    let mut turn = crate::support::client(server.url()).stream(&Request::new());
+    let want = ["start t1", "provider news", "provider gossip", "text hi", "part", "end"];
+    assert_eq!(words(&mut turn).await, want);
+}
+
+#[tokio::test]
+async fn endless_news_is_not_held_back_without_end() {
+    let server = Server::start([vec![chunked(&["news"; 65]), hold()], good()]).await;
+    let mut turn = client(server.url()).stream(&Request::new());
+    assert_eq!(word(&next(&mut turn).await.unwrap()), "start -");
+    for _ in 0..65 {
+        assert_eq!(word(&next(&mut turn).await.unwrap()), "provider news");
+    }
+}
+
+#[tokio::test]
+async fn the_last_error_is_the_one_that_is_told() {
+    let server =
+        Server::start([vec![sized("500 Oops", "", "")], vec![Step::Close], vec![sized("503 Full", "", "")]])
+            .await;
+    let mut turn = client(server.url()).stream(&Request::new());
+    assert_kind(&failure(&mut turn).await, ErrorKind::Overloaded);
+    assert_eq!(turn.head().unwrap().attempts, 3);
+}
+
+#[tokio::test]
+async fn a_policy_of_never_asks_once() {
+    let server = Server::start([vec![sized("500 Oops", "", "")], good()]).await;
+    let client = client(server.url()).retries(RetryPolicy::never());
+    assert_kind(&failure(&mut client.stream(&Request::new())).await, ErrorKind::Server);
+    assert_eq!(server.counts().requests, 1);
+}
+
+#[tokio::test]
+async fn a_wait_longer_than_allowed_goes_to_the_caller_with_its_time() {
+    let server = Server::start([vec![sized("429 Slow", "retry-after: 86400\r\n", "")], good()]).await;
+    let error = failure(&mut client(server.url()).stream(&Request::new())).await;
+    assert_kind(&error, ErrorKind::RateLimited);
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(86400)));
+    assert_eq!(server.counts().requests, 1);
+}
+
+#[tokio::test]
+async fn a_wait_that_the_total_has_no_room_for_goes_to_the_caller() {
+    let server = Server::start([vec![sized("429 Slow", "retry-after: 50\r\n", "")], good()]).await;
+    let client = client(server.url()).total_timeout(Duration::from_secs(40));
+    assert_kind(&failure(&mut client.stream(&Request::new())).await, ErrorKind::RateLimited);
+}
+
+#[tokio::test]
+async fn the_wait_is_what_the_provider_asks_for() {
+    // The date is an hour away from this clock, and seven seconds from the provider's.
+    let dates = "date: Wed, 01 Jan 2025 00:00:00 GMT\r\nretry-after: Wed, 01 Jan 2025 00:00:07 GMT\r\n";
+    for headers in ["retry-after: 7\r\n", dates] {
+        let server = Server::start([vec![sized("429 Slow", headers, "")], good()]).await;
+        let mut turn = client(server.url()).stream(&Request::new());
+        poll_until(&mut turn, |turn| turn.head().is_some()).await;
+        // The refusal's body is empty and has come with its head: the next poll waits.
+        assert!(poll_once(&mut turn).await.is_pending());
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_millis(6900)).await;
+        assert!(poll_once(&mut turn).await.is_pending());
+        assert_eq!((server.counts().requests, turn.head().unwrap().status), (1, 429));
+        tokio::time::advance(Duration::from_millis(200)).await;
+        tokio::time::resume();
+        assert_eq!(words(&mut turn).await, GOOD);
+        assert_eq!(server.counts().requests, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_retry_is_logged_without_secrets() {
+    let headers = "x-request-id: req_4\r\n";
+    let body = r#"{"error":{"message":"your key sk-SECRET-1 is tired","type":"rate_limit_error"}}"#;
+    let server = Server::start([vec![sized("429 Slow", headers, body)], good()]).await;
+    let log = Log::start();
+    let mut turn = client(&format!("{}/v1?key=sk-SECRET-4", server.url())).stream(&Request::new());
+    assert_eq!(words(&mut turn).await, GOOD);
+    let lines: Vec<String> = log.lines().into_iter().filter(|line| line.contains("asked again")).collect();
+    assert_eq!(
+        lines,
+        ["WARN message=the turn failed before any output and is asked again wire=\"lines\" model=\"m-1\" \
+          attempt=1 kind=\"rate_limited\" status=429 code=\"rate_limit_error\" request_id=\"req_4\" \
+          delay_ms=0"]
+    );
+    assert!(!log.lines().concat().contains("SECRET"));
+}

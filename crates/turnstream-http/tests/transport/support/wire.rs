@@ -1,0 +1,80 @@
+use turnstream_core::{
+    Announcement, BodyEnd, Closing, Decode, Endpoint, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText,
+    Key, KeyHeader, Ledger, Limits, PartIndex, RawJson, Reason, Request, Rules, SseDecoder, SseFrame,
+    Warning, Wire, WireRequest, reexports::http::HeaderMap,
+};
+
+/// A wire whose frames are a word and its argument: `data: text Hello`.
+pub(crate) struct Lines {
+    endpoint: Endpoint,
+}
+
+impl Lines {
+    pub(crate) fn new(base_url: &str) -> Self {
+        Self { endpoint: Endpoint::new(base_url, KeyHeader::Bearer).key("sk-SECRET-1".to_owned()) }
+    }
+
+    pub(crate) fn keyless(base_url: &str) -> Self {
+        Self { endpoint: Endpoint::new(base_url, KeyHeader::Bearer) }
+    }
+}
+
+impl Wire for Lines {
+    fn name(&self) -> &'static str {
+        "lines"
+    }
+
+    fn model(&self) -> &str {
+        "m-1"
+    }
+
+    fn encode(&self, request: &Request) -> Result<WireRequest, Error> {
+        let encoded = self.endpoint.post("turn", &[("x-wire", "lines")], request)?;
+        Ok(encoded.with_warnings(vec![Warning::new("top_p", "it has none")]))
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        let rules = Rules::new("lines", Closing::Marker, BodyEnd::FinishesIfClean);
+        Box::new(SseDecoder::new(rules, Limits::new(), Words::default()))
+    }
+
+    fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
+        turnstream_core::refused(status, headers, body)
+    }
+}
+
+#[derive(Default)]
+struct Words {
+    part: Option<PartIndex>,
+}
+
+impl Interpret for Words {
+    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), turnstream_core::BadFrame> {
+        let (word, rest) = frame.data.split_once(' ').unwrap_or((frame.data, ""));
+        let key = Key::Index(0);
+        match word {
+            "start" => ledger.turn_started(Some(rest), None),
+            "text" => {
+                let part = *self.part.get_or_insert_with(|| ledger.part_began());
+                ledger.text(part, &JsonText::from(rest));
+            }
+            "call" => ledger.announce(key, Announcement::new(Some("call_1"), Some(rest))),
+            "fragment" => ledger.append(&key, &JsonText::from(rest)),
+            "close" => ledger.close(&key),
+            "reason" => ledger.reason(Reason::Stop, rest),
+            "error" => ledger.fail(said(Error::new(ErrorKind::Provider, "said so").with_code(rest))),
+            "end" => ledger.turn_ended(),
+            other => ledger.provider(other, RawJson::of(rest).unwrap()),
+        }
+        Ok(())
+    }
+
+    fn error_body(&self, envelope: ErrorEnvelope) -> Error {
+        said(envelope.into_error(ErrorKind::Provider))
+    }
+}
+
+fn said(error: Error) -> Error {
+    let is_overload = error.code() == Some("overloaded");
+    error.with_retryable(is_overload)
+}

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use turnstream_core::{Conversation, Error, Reason, Usage};
 
-use crate::checkpoint::Checkpoint;
+use crate::{checkpoint::Checkpoint, turns::Verdict};
 
 /// What a run leaves, however it ended.
 #[derive(Debug)]
@@ -99,4 +99,38 @@ pub enum StatusKind {
     Failed,
     /// See [`RunStatus::Cancelled`].
     Cancelled,
+}
+
+/// How a run ended, before what it waits for has been written down.
+pub(crate) enum End {
+    Verdict(Verdict),
+    Waiting,
+    Failed(Error),
+    Cancelled,
+}
+
+impl End {
+    pub(crate) fn kind(&self) -> StatusKind {
+        match self {
+            Self::Verdict(Verdict::Finished) => StatusKind::Finished,
+            Self::Verdict(Verdict::Stopped(_)) => StatusKind::Stopped,
+            Self::Verdict(Verdict::MaxTurns) => StatusKind::MaxTurns,
+            Self::Verdict(Verdict::MaxCalls) => StatusKind::MaxCalls,
+            Self::Waiting => StatusKind::Waiting,
+            Self::Failed(_) => StatusKind::Failed,
+            Self::Cancelled => StatusKind::Cancelled,
+        }
+    }
+
+    /// What a call that did not run is told.
+    pub(crate) fn why(&self) -> &'static str {
+        match self {
+            Self::Verdict(Verdict::Finished | Verdict::Stopped(_)) => "the turn did not end well",
+            Self::Verdict(Verdict::MaxTurns) => "there were too many turns",
+            Self::Verdict(Verdict::MaxCalls) => "there were too many calls",
+            Self::Waiting => "it waits for a decision",
+            Self::Failed(_) => "the run ended in an error",
+            Self::Cancelled => "the run was cancelled",
+        }
+    }
 }

@@ -20,7 +20,7 @@ use crate::{
     error::ToolError,
     event::{Failure, HandlerFinished, HandlerStarted, RunEnded, RunEvent, TurnEvent, TurnStep},
     handlers::{Handlers, News},
-    outcome::{Outcome, RunStatus, StatusKind},
+    outcome::{End, Outcome, RunStatus, StatusKind},
     reply::Reply,
     tool_loop::Settings,
     toolset::Toolset,
@@ -49,13 +49,6 @@ pub struct Run {
     /// The text of the last turn.
     text: String,
     end: Option<End>,
-}
-
-enum End {
-    Verdict(Verdict),
-    Waiting,
-    Failed(Error),
-    Cancelled,
 }
 
 impl Run {
@@ -350,15 +343,7 @@ impl Run {
     }
 
     fn end_with(&mut self, end: End) {
-        let (status, why) = match &end {
-            End::Verdict(Verdict::Finished) => (StatusKind::Finished, "the turn has ended"),
-            End::Verdict(Verdict::Stopped(_)) => (StatusKind::Stopped, "the turn did not end well"),
-            End::Verdict(Verdict::MaxTurns) => (StatusKind::MaxTurns, "there were too many turns"),
-            End::Verdict(Verdict::MaxCalls) => (StatusKind::MaxCalls, "there were too many calls"),
-            End::Waiting => (StatusKind::Waiting, ""),
-            End::Failed(_) => (StatusKind::Failed, "the run ended in an error"),
-            End::Cancelled => (StatusKind::Cancelled, "the run was cancelled"),
-        };
+        let (status, why) = (end.kind(), end.why());
         let mut ended = RunEnded::new(status, self.turns.asked, self.turns.usage);
         if let End::Failed(error) = &end {
             ended.error = Some(Failure::of(error));

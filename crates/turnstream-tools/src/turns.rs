@@ -226,6 +226,11 @@ impl Turns {
     /// After a restart: a call that had started and has no result may have had its effect. It runs again only
     /// if its tool says that this does no harm.
     pub(crate) fn interrupted(&mut self, is_idempotent: impl Fn(&str) -> bool) {
+        if self.phase == Phase::Streaming {
+            // Nothing of that reply is in the conversation: it is asked for again.
+            self.calls.clear();
+            self.phase = Phase::Asking;
+        }
         for call in self.calls.iter_mut().filter(|call| call.state == CallState::Started) {
             call.state = match is_idempotent(&call.name) {
                 true => CallState::Pending,

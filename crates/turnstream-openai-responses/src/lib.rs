@@ -50,7 +50,7 @@
 //! # Not supported
 //!
 //! * Stop texts: the wire has no word for them. A request with one is refused with
-//!   [`ErrorKind::Config`](turnstream_core::ErrorKind::Config).
+//!   [`ErrorKind::Config`].
 //! * Sound, in or out; background responses; the WebSocket mode.
 //! * Tools that a client runs without declaring a function (`computer_call`, `shell_call` and the like) come
 //!   out as opaque parts, and no loop runs them.

@@ -95,6 +95,13 @@ impl Decoder {
                 ledger.provider(name, raw);
                 return Ok(());
             }
+            // A frame with a name of its own need not be JSON.
+            if !matches!(frame.event, "" | "message")
+                && let Ok(raw) = RawJson::of(frame.data)
+            {
+                ledger.provider(frame.event, raw);
+                return Ok(());
+            }
         }
         Err(BadFrame::new("chat.completion.chunk", problem))
     }
@@ -312,13 +319,13 @@ impl Decoder {
 
     fn annotation(&mut self, raw: &RawValue, ledger: &mut Ledger) {
         let annotation: Annotation<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
-        match (self.text, annotation.url_citation) {
-            (Some(part), Some(source)) => {
-                let (url, title) = (source.url.get().map(Into::into), source.title.get().map(Into::into));
-                ledger.citation(Citation::new(part, url, title, raw.into()));
-            }
-            _ => ledger.provider("annotation", raw.into()),
-        }
+        let Some(source) = annotation.url_citation else {
+            return ledger.provider("annotation", raw.into());
+        };
+        // Sources may come before the text that rests on them.
+        let part = *self.text.get_or_insert_with(|| ledger.part_began());
+        let (url, title) = (source.url.get().map(Into::into), source.title.get().map(Into::into));
+        ledger.citation(Citation::new(part, url, title, raw.into()));
     }
 }
 
@@ -379,3 +386,6 @@ fn reason(raw: &str) -> Option<Reason> {
 fn is_said(error: &RawValue) -> bool {
     !matches!(error.get(), "null" | "false" | "\"\"" | "{}" | "[]")
 }
+
+#[cfg(test)]
+mod tests;

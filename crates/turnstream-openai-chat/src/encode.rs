@@ -27,7 +27,7 @@ pub(crate) fn encode(wire: &OpenAiChat, request: &Request) -> Result<WireRequest
     }
     let options: Options = request.options_of()?;
     if let Some(field) = options.extra.keys().find(|field| OWN_FIELDS.contains(&field.as_str())) {
-        return Err(refuse(format!("the extra field `{field}` is one that is set otherwise")));
+        return Err(refuse(format!("the extra field `{field}` is not one that may be set so")));
     }
     let mut warnings = Vec::new();
     let (mut max_completion_tokens, mut max_tokens) = (None, request.max_tokens);

@@ -30,7 +30,7 @@
 //! - That a call failed: the text of its result begins with `Error: `.
 //! - An image or a file in a result: those of one turn follow all its results in one user message.
 //! - A document at an address (except [`Profile::Mistral`]), an uploaded image, sound at an address: these are
-//!   [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) errors.
+//!   [`ErrorKind::Config`] errors.
 
 mod decode;
 mod encode;

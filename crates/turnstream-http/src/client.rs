@@ -29,6 +29,7 @@ use crate::{failure, retry::RetryPolicy, turn::HttpTurn};
 ///   [`first_byte_timeout`](Self::first_byte_timeout); one that pauses in mid-answer and sends no pings
 ///   needs a longer [`idle_timeout`](Self::idle_timeout).
 /// - Connections are reused only if a turn was read to its end: poll until `None`.
+/// - Proxies are taken from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`) and from the system.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) wire: Arc<dyn Wire>,
@@ -119,6 +120,11 @@ impl Client {
 
     /// Asks for a turn. Not async: the request is encoded now, and the first poll sends it. A request that
     /// cannot be encoded gives a stream of one error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future of the next event loses nothing. Dropping the stream closes its connection, in
+    /// whatever state it is, and nothing of it goes on.
     pub fn stream(&self, request: &Request) -> TurnStream {
         match self.encode(request) {
             Ok(request) => TurnStream::new(HttpTurn::new(self.clone(), request)),

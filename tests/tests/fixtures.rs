@@ -1,0 +1,61 @@
+//! Every fixture, whole, byte by byte, and at every single cut.
+
+use std::{fs, path::Path};
+
+use turnstream_testing::conformance::{check_laws, check_lines, cuts_do_not_matter};
+use turnstream_tests::{TestedWire, entries, root};
+
+/// The fixtures that every wire has.
+const REQUIRED: [&str; 6] =
+    ["cut-in-arguments", "escapes", "interleaved-calls", "long-call", "order-1-call", "order-2-answer"];
+
+#[test]
+fn the_fixtures_of_anthropic_messages_hold_however_they_are_cut() {
+    check(TestedWire::Anthropic);
+}
+
+#[test]
+fn the_fixtures_of_chat_completions_hold_however_they_are_cut() {
+    check(TestedWire::OpenAiChat);
+}
+
+#[test]
+fn the_fixtures_of_responses_hold_however_they_are_cut() {
+    check(TestedWire::OpenAiResponses);
+}
+
+#[test]
+fn every_folder_of_fixtures_is_a_known_wire() {
+    for folder in entries(&root().join("fixtures")).unwrap() {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let is_known = TestedWire::from_name(name).is_some() || name == "recorded";
+        assert!(!folder.is_dir() || is_known, "fixtures/{name} is read by no test");
+    }
+}
+
+fn check(wire: TestedWire) {
+    let folder = root().join("fixtures").join(wire.name());
+    for name in REQUIRED {
+        let path = folder.join(name).with_extension("sse");
+        assert!(path.exists(), "{} is missing", path.display());
+    }
+    for path in entries(&folder).unwrap() {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("sse") => check_fixture(wire, &path),
+            _ => {
+                let body = path.with_extension("").with_extension("sse");
+                assert!(body.exists(), "{} belongs to no body", path.display());
+            }
+        }
+    }
+}
+
+fn check_fixture(wire: TestedWire, path: &Path) {
+    // Shown only when the test fails: the last one is the culprit.
+    println!("fixture {}", path.display());
+    let body = fs::read(path).unwrap();
+    let events = cuts_do_not_matter(|| wire.decoder(), &body);
+    check_laws(&events);
+    let want = fs::read_to_string(path.with_extension("events.jsonl")).expect("every body has an events file");
+    check_lines(&events, &want);
+}

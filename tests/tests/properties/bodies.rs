@@ -1,0 +1,152 @@
+//! Bodies of server-sent events, taken apart and put together again. This reader shares nothing with the
+//! one that is tested.
+
+use std::ops::Range;
+
+use crate::json::Json;
+
+/// The lines and frames of a body.
+pub(crate) struct Frames {
+    pub(crate) list: Vec<Frame>,
+    /// The offsets at which another frame can be put in: the start, and behind each blank line.
+    pub(crate) boundaries: Vec<usize>,
+    /// Each line's content, and its end with the bytes that end it.
+    pub(crate) lines: Vec<(Range<usize>, usize)>,
+}
+
+/// One frame with data.
+pub(crate) struct Frame {
+    pub(crate) event: String,
+    pub(crate) data: String,
+    /// Where it stands, its blank line with it.
+    pub(crate) range: Range<usize>,
+    /// Where its data ends: a body that stops before it has not said all of it.
+    pub(crate) data_end: usize,
+}
+
+impl Frame {
+    /// The frame's data, if it is JSON.
+    pub(crate) fn json(&self) -> Option<Json<'_>> {
+        Json::parse(&self.data)
+    }
+
+    /// What the frame calls itself: the type in its data, or else its event name.
+    pub(crate) fn kind(&self) -> String {
+        let kind = self.json().and_then(|json| json.get("type")?.string());
+        kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| self.event.clone())
+    }
+
+    /// The same frame with other data, as bytes.
+    pub(crate) fn with_data(&self, data: &str) -> String {
+        frame(&self.event, data)
+    }
+}
+
+impl Frames {
+    pub(crate) fn of(body: &[u8]) -> Self {
+        let start = if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        let lines = lines_of(body, start);
+        let (mut list, mut boundaries) = (Vec::new(), vec![start]);
+        let (mut block_start, mut block) = (start, Block::default());
+        for (content, end) in &lines {
+            if !content.is_empty() {
+                block.read(body, content.clone());
+                continue;
+            }
+            list.extend(std::mem::take(&mut block).frame(block_start..*end));
+            block_start = *end;
+            boundaries.push(*end);
+        }
+        list.extend(block.frame(block_start..body.len()));
+        Self { list, boundaries, lines }
+    }
+
+    /// Whether the body ends in the middle of a block.
+    pub(crate) fn is_torn(&self, body: &[u8]) -> bool {
+        self.boundaries.last() != Some(&body.len())
+    }
+
+    /// Every boundary, or so many of them.
+    pub(crate) fn places(&self, most: usize) -> Vec<usize> {
+        let stride = self.boundaries.len().div_ceil(most).max(1);
+        self.boundaries.iter().copied().step_by(stride).collect()
+    }
+}
+
+/// The body with frames replaced: those for which `edit` gives new data.
+pub(crate) fn edited(
+    body: &[u8],
+    frames: &Frames,
+    mut edit: impl FnMut(usize, &Frame) -> Option<String>,
+) -> Vec<u8> {
+    let (mut edited, mut start) = (Vec::with_capacity(body.len() * 2), 0);
+    for (index, frame) in frames.list.iter().enumerate() {
+        if let Some(data) = edit(index, frame) {
+            edited.extend_from_slice(&body[start..frame.range.start]);
+            edited.extend_from_slice(frame.with_data(&data).as_bytes());
+            start = frame.range.end;
+        }
+    }
+    edited.extend_from_slice(&body[start..]);
+    edited
+}
+
+/// The body with something put in.
+pub(crate) fn with_inserted(body: &[u8], place: usize, inserted: &str) -> Vec<u8> {
+    [&body[..place], inserted.as_bytes(), &body[place..]].concat()
+}
+
+/// The bytes of a frame.
+pub(crate) fn frame(event: &str, data: &str) -> String {
+    let data: String = data.split('\n').map(|line| format!("data: {line}\n")).collect();
+    if event.is_empty() { format!("{data}\n") } else { format!("event: {event}\n{data}\n") }
+}
+
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+fn lines_of(body: &[u8], start: usize) -> Vec<(Range<usize>, usize)> {
+    let (mut lines, mut start) = (Vec::new(), start);
+    while start < body.len() {
+        let length = body[start..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let content = start..length.map_or(body.len(), |length| start + length);
+        let end = match &body[content.end..] {
+            [b'\r', b'\n', ..] => content.end + 2,
+            [_, ..] => content.end + 1,
+            [] => content.end,
+        };
+        start = end;
+        lines.push((content, end));
+    }
+    lines
+}
+
+#[derive(Default)]
+struct Block {
+    event: String,
+    data: Vec<String>,
+    data_end: usize,
+}
+
+impl Block {
+    fn read(&mut self, body: &[u8], line: Range<usize>) {
+        let text = String::from_utf8_lossy(&body[line.clone()]).into_owned();
+        let (name, value) = text.split_once(':').unwrap_or((&text, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value).to_owned();
+        match name {
+            "event" => self.event = value,
+            "data" => {
+                if !value.trim().is_empty() {
+                    self.data_end = line.end - (value.len() - value.trim_end().len());
+                }
+                self.data.push(value);
+            }
+            _ => {}
+        }
+    }
+
+    fn frame(self, range: Range<usize>) -> Option<Frame> {
+        let Self { event, data, data_end } = self;
+        let data = data.join("\n");
+        (!data.trim().is_empty()).then_some(Frame { event, data, range, data_end })
+    }
+}

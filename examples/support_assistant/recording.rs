@@ -37,7 +37,7 @@ const TURNS: [RecordedTurn; 3] = [
 ];
 
 /// Serves the conversation, a turn a request, at its own pace or without pauses.
-pub async fn serve(fast: bool) -> Result<ReplayServer> {
+pub(crate) async fn serve(fast: bool) -> Result<ReplayServer> {
     let scale = if fast { 0.0 } else { 1.0 };
     let turns: Vec<Recording> = TURNS.iter().map(|turn| turn.recording(scale)).collect::<Result<_>>()?;
     Ok(ReplayServer::start(turns).await?)
@@ -49,7 +49,8 @@ impl RecordedTurn {
         let mut rest = self.body;
         for line in self.chunks.lines() {
             let chunk: Chunk = serde_json::from_str(line)?;
-            let (bytes, after) = rest.split_at_checked(chunk.bytes).context("the chunks go beyond the body")?;
+            let (bytes, after) =
+                rest.split_at_checked(chunk.bytes).context("the chunks go beyond the body")?;
             recording = recording.then_after(Duration::from_millis(chunk.after_ms), bytes);
             rest = after;
         }

@@ -12,7 +12,7 @@ use turnstream::{CallIndex, CallPreview, Event, ResultContent, RunEvent};
 
 /// Shows a run's events.
 #[derive(Debug)]
-pub struct Screen {
+pub(crate) struct Screen {
     /// The calls that are forming.
     forming: BTreeMap<CallIndex, Forming>,
     /// Whether the last thing printed was text, without a line end.
@@ -29,9 +29,11 @@ struct Forming {
 
 impl Screen {
     /// A screen, and a file for the events if one is wanted.
-    pub fn new(events: Option<&Path>) -> Result<Self> {
+    pub(crate) fn new(events: Option<&Path>) -> Result<Self> {
         let events = match events {
-            Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+            Some(path) => {
+                Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)
+            }
             None => None,
         };
         let is_terminal = io::stdout().is_terminal();
@@ -39,14 +41,16 @@ impl Screen {
     }
 
     /// Shows one event.
-    pub fn show(&mut self, event: &RunEvent) -> Result<()> {
+    pub(crate) fn show(&mut self, event: &RunEvent) -> Result<()> {
         if let Some(file) = &mut self.events {
             serde_json::to_writer(&mut *file, event)?;
             writeln!(file)?;
         }
         match event {
             RunEvent::Turn(turn) => self.show_turn(&turn.event)?,
-            RunEvent::HandlerStarted(handler) => self.line(&format!("  {} runs ({})", handler.name, handler.id))?,
+            RunEvent::HandlerStarted(handler) => {
+                self.line(&format!("  {} runs ({})", handler.name, handler.id))?
+            }
             RunEvent::HandlerFinished(handler) => {
                 let text: String = handler
                     .result

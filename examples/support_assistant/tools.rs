@@ -12,7 +12,7 @@ use turnstream::{Tool, ToolError};
 
 /// What the shop knows. A real one would ask its database.
 #[derive(Debug, Default)]
-pub struct Shop {
+pub(crate) struct Shop {
     orders: HashMap<&'static str, Order>,
     tickets: Mutex<Vec<CreateTicket>>,
 }
@@ -60,10 +60,21 @@ enum Priority {
 
 impl Shop {
     /// A shop with two orders.
-    pub fn new() -> Arc<Self> {
-        let grinder = Order { status: "in transit", last_seen: "Zürich depot, Thursday", line_items: vec!["café grinder"] };
-        let papers = Order { status: "delivered", last_seen: "front door, yesterday", line_items: vec!["filter papers"] };
-        Arc::new(Self { orders: HashMap::from([("A-4471", grinder), ("A-4502", papers)]), tickets: Mutex::default() })
+    pub(crate) fn new() -> Arc<Self> {
+        let grinder = Order {
+            status: "in transit",
+            last_seen: "Zürich depot, Thursday",
+            line_items: vec!["café grinder"],
+        };
+        let papers = Order {
+            status: "delivered",
+            last_seen: "front door, yesterday",
+            line_items: vec!["filter papers"],
+        };
+        Arc::new(Self {
+            orders: HashMap::from([("A-4471", grinder), ("A-4502", papers)]),
+            tickets: Mutex::default(),
+        })
     }
 
     async fn find(&self, order_id: &str) -> Result<Order, ToolError> {
@@ -80,7 +91,7 @@ impl Shop {
 }
 
 /// `lookup_order`: reads only.
-pub fn lookup_order(shop: Arc<Shop>) -> Tool {
+pub(crate) fn lookup_order(shop: Arc<Shop>) -> Tool {
     Tool::new("lookup_order").description("Looks an order up by its id.").handler(move |args: LookupOrder| {
         let shop = shop.clone();
         async move {
@@ -94,7 +105,7 @@ pub fn lookup_order(shop: Arc<Shop>) -> Tool {
 }
 
 /// `create_ticket`: writes, so its calls run one after the other.
-pub fn create_ticket(shop: Arc<Shop>) -> Tool {
+pub(crate) fn create_ticket(shop: Arc<Shop>) -> Tool {
     Tool::new("create_ticket")
         .description("Opens a ticket for the people who can trace a parcel.")
         .sequential()

@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// Print the events of a recorded response body, one JSON line each.
 #[derive(Debug, Args)]
-pub struct Decode {
+pub(crate) struct Decode {
     #[command(flatten)]
     wire: WireChoice,
     /// Feed the decoder this many bytes at a time.
@@ -32,7 +32,7 @@ pub struct Decode {
 }
 
 impl Decode {
-    pub fn run(self) -> Result<ExitCode> {
+    pub(crate) fn run(self) -> Result<ExitCode> {
         let mut printer = Printer {
             decoder: self.wire.build("", None, None)?.decoder(),
             events: Events::new(),

@@ -15,7 +15,7 @@ use crate::wires::WireChoice;
 
 /// Print the HTTP request that would be sent for a request file. Nothing is sent; secrets are masked.
 #[derive(Debug, Args)]
-pub struct Encode {
+pub(crate) struct Encode {
     #[command(flatten)]
     wire: WireChoice,
     /// The model to ask.
@@ -29,7 +29,7 @@ pub struct Encode {
 }
 
 impl Encode {
-    pub fn run(self) -> Result<ExitCode> {
+    pub(crate) fn run(self) -> Result<ExitCode> {
         let key = std::env::var(self.wire.key_variable()).ok();
         let wire = self.wire.build(&self.model, self.base_url.as_deref(), key)?;
         let text = read(&self.request)?;

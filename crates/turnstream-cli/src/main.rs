@@ -14,7 +14,11 @@ use clap::{Parser, Subcommand};
 
 /// Language models that stream, from the command line.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = "Exit codes: 0 turn finished, 1 failed, 2 wrong usage, 3 turn ended in an error.")]
+#[command(
+    version,
+    about,
+    after_help = "Exit codes: 0 turn finished, 1 failed, 2 wrong usage, 3 turn ended in an error."
+)]
 struct Command {
     #[command(subcommand)]
     task: Task,

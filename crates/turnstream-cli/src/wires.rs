@@ -10,7 +10,7 @@ use turnstream::{
 
 /// Which format to speak, and to whom.
 #[derive(Debug, Clone, Args)]
-pub struct WireChoice {
+pub(crate) struct WireChoice {
     /// The wire.
     #[arg(long, value_enum)]
     wire: WireName,
@@ -28,7 +28,12 @@ enum WireName {
 
 impl WireChoice {
     /// The wire for a model, at an address of the caller's or the provider's own, with a key or without.
-    pub fn build(&self, model: &str, base_url: Option<&str>, key: Option<String>) -> Result<Arc<dyn Wire>> {
+    pub(crate) fn build(
+        &self,
+        model: &str,
+        base_url: Option<&str>,
+        key: Option<String>,
+    ) -> Result<Arc<dyn Wire>> {
         Ok(match self.wire {
             WireName::AnthropicMessages => {
                 if let Some(profile) = &self.profile {
@@ -73,7 +78,7 @@ impl WireChoice {
     }
 
     /// The environment variable that holds the wire's key.
-    pub fn key_variable(&self) -> &'static str {
+    pub(crate) fn key_variable(&self) -> &'static str {
         match self.wire {
             WireName::AnthropicMessages => "ANTHROPIC_API_KEY",
             WireName::OpenaiChat | WireName::OpenaiResponses => "OPENAI_API_KEY",

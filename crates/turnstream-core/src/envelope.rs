@@ -29,7 +29,9 @@ pub struct ErrorEnvelope {
 impl ErrorEnvelope {
     /// Reads a body or a frame. `None` if it does not look like an error.
     pub fn parse(json: &[u8]) -> Option<Self> {
-        serde_json::from_slice(json).ok().and_then(|value| Self::read(&value))
+        let value =
+            serde_json::from_slice(json).or_else(|_| serde_json::from_slice(&without_lone_halves(json)));
+        Self::read(&value.ok()?)
     }
 
     /// Reads a body or a frame. `None` if it does not look like an error.
@@ -132,6 +134,34 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     number("retry-after-ms", 0.001).or_else(|| number("retry-after", 1.0))
 }
 
+/// The JSON with U+FFFD for every escape that is half a surrogate pair: a `Value` refuses the whole text for
+/// one, and an error may quote what a model said.
+fn without_lone_halves(json: &[u8]) -> Vec<u8> {
+    let half = |at: usize| -> Option<u16> {
+        let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(str::from_utf8(digits).ok()?, 16)
+            .ok()
+            .filter(|unit| (0xD800..0xE000).contains(unit))
+    };
+    let (mut whole, mut at) = (Vec::with_capacity(json.len()), 0);
+    while let Some(byte) = json.get(at) {
+        let length = match (half(at), half(at + 6)) {
+            (Some(..0xDC00), Some(0xDC00..)) => 12,
+            (Some(_), _) => {
+                whole.extend_from_slice(b"\\ufffd");
+                at += 6;
+                continue;
+            }
+            // The escape of a backslash is no beginning of another.
+            _ if *byte == b'\\' => 2,
+            _ => 1,
+        };
+        whole.extend(json.iter().skip(at).take(length));
+        at += length;
+    }
+    whole
+}
+
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
@@ -163,6 +193,17 @@ mod tests {
         }
         for body in ["", "x", "{}", r#"{"error":null}"#, r#"{"error":""}"#, r#"{"choices":[]}"#] {
             assert_eq!(ErrorEnvelope::parse(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_does_no_harm() {
+        let body = r#"{"error":{"message":"\ud83d\ude00 \ud83d \\ud83d \ude00\ud83d","type":"t"}}"#;
+        let envelope = ErrorEnvelope::parse(body.as_bytes()).unwrap();
+        assert_eq!(envelope.message, "😀 \u{fffd} \\ud83d \u{fffd}\u{fffd}");
+        assert_eq!(envelope.kind.as_deref(), Some("t"));
+        for broken in [r#"{"error":"\ud83d"#, r#"{"error":"\ud8"}"#, "\\", "\\ud83d"] {
+            assert_eq!(ErrorEnvelope::parse(broken.as_bytes()), None, "{broken}");
         }
     }
 

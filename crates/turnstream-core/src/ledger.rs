@@ -132,10 +132,11 @@ pub struct Ledger {
     over: bool,
     next_part: u32,
     next_call: u32,
-    /// Text parts that have not been finished, in order. One or two, but for a body that means harm.
-    open_parts: BTreeMap<PartIndex, Prose>,
+    /// Parts that have not been finished, in order, and what kind of text they have, if any came. One or
+    /// two, but for a body that means harm.
+    open_parts: BTreeMap<PartIndex, Option<Prose>>,
     /// Halves of surrogate pairs that wait for the other half. Almost always empty.
-    halves: BTreeMap<PartIndex, SurrogateJoiner>,
+    halves: BTreeMap<Owner, SurrogateJoiner>,
     text_bytes: usize,
     calls: Vec<Call>,
     slots: HashMap<Key, usize>,
@@ -148,6 +149,16 @@ pub struct Ledger {
     has_refusal: bool,
     reason: Option<(Reason, Option<Text>)>,
     usage: Option<Usage>,
+    /// News from before the turn was named. It waits a little: behind the start, which then has its name.
+    early: Vec<ProviderEvent>,
+}
+
+/// Whose text a half of a surrogate pair belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Part(PartIndex),
+    /// A call, by its place in the ledger: it may have no part yet.
+    Call(usize),
 }
 
 /// The kinds of text that come in pieces.
@@ -182,6 +193,7 @@ impl Ledger {
             has_refusal: false,
             reason: None,
             usage: None,
+            early: Vec::new(),
         }
     }
 
@@ -206,16 +218,16 @@ impl Ledger {
         if self.over || self.started || (id.is_none() && model.is_none()) {
             return;
         }
-        self.started = true;
-        let started = TurnStarted::new(id.map(Text::from), model.map(Text::from));
-        self.events.push(Ok(Event::TurnStarted(started)));
+        self.start(TurnStarted::new(id.map(Text::from), model.map(Text::from)));
     }
 
     /// A part began that is not a client's call: text, reasoning, a block of the provider's. The turn goes
     /// on, so calls that were closed before are finished.
     pub fn part_began(&mut self) -> PartIndex {
         self.finish_closed();
-        self.new_part()
+        let part = self.new_part();
+        self.open_parts.insert(part, None);
+        part
     }
 
     /// Text came for a part. An empty one says nothing.
@@ -265,9 +277,8 @@ impl Ledger {
                 if self.calls.len() >= self.limits.calls {
                     return self.fail_limit("calls", self.limits.calls, self.calls.len() + 1);
                 }
-                let part = self.new_part();
                 self.slots.insert(key.clone(), self.calls.len());
-                self.calls.push(Call::new(key, part));
+                self.calls.push(Call::new(key));
                 self.calls.len() - 1
             }
         };
@@ -288,8 +299,7 @@ impl Ledger {
             return;
         }
         let Some(index) = self.slot(key) else { return self.fail_unknown(key) };
-        let Some(call) = self.calls.get(index) else { return };
-        match self.join(call.part(), text) {
+        match self.join(Owner::Call(index), text) {
             Cow::Borrowed(text) => self.append_str(index, text),
             Cow::Owned(text) => self.append_str(index, &text),
         }
@@ -303,11 +313,11 @@ impl Ledger {
         }
         let Some(index) = self.slot(key) else { return self.fail_unknown(key) };
         let Some(call) = self.calls.get(index) else { return };
-        let (part, whole) = (call.part(), whole.to_lossy());
+        let whole = whole.to_lossy();
         match call.rest_of(&whole) {
             Some("") => {}
             Some(rest) => {
-                self.halves.remove(&part);
+                self.halves.remove(&Owner::Call(index));
                 let rest = rest.to_owned();
                 self.append_str(index, &rest);
             }
@@ -362,10 +372,17 @@ impl Ledger {
 
     /// Something of the provider's that has no typed event.
     pub fn provider(&mut self, name: &str, raw: RawJson) {
-        if !self.over {
-            self.ensure_started();
-            self.events.push(Ok(Event::Provider(ProviderEvent::new(name, raw))));
+        if self.over {
+            return;
         }
+        let may_wait =
+            !self.started && self.early.len() < EARLY_NEWS && raw.as_str().len() < EARLY_NEWS_BYTES;
+        let news = ProviderEvent::new(name, raw);
+        if may_wait {
+            return self.early.push(news);
+        }
+        self.ensure_started();
+        self.events.push(Ok(Event::Provider(news)));
     }
 
     /// A report of tokens. Later ones replace what they say.
@@ -418,7 +435,7 @@ impl Ledger {
         }
         self.fail(match end {
             End::Broken(error) => error,
-            End::Closed if self.started => {
+            End::Closed if self.started || !self.early.is_empty() => {
                 Error::new(ErrorKind::Truncated, "the body ended before the turn did")
             }
             End::Closed => Error::new(ErrorKind::Truncated, "the body ended and had said nothing"),
@@ -430,6 +447,9 @@ impl Ledger {
     pub fn fail(&mut self, error: Error) {
         if self.over {
             return;
+        }
+        if !self.early.is_empty() {
+            self.ensure_started();
         }
         let reason = match error.kind() {
             ErrorKind::Truncated
@@ -538,8 +558,9 @@ impl Ledger {
             Text::from(id)
         });
         self.next_call += 1;
+        let part = self.new_part();
         let Some(call) = self.calls.get_mut(index) else { return };
-        let started = call.begin(ordinal, made_up);
+        let started = call.begin(part, ordinal, made_up);
         let held = call.text().to_owned();
         self.emit(Event::CallStarted(started));
         if !held.is_empty() {
@@ -573,9 +594,7 @@ impl Ledger {
     fn finish(&mut self, index: usize) {
         self.begin(index);
         self.take_given(index);
-        if let Some(part) = self.calls.get(index).filter(|call| !call.is_over()).map(Call::part)
-            && let Some(half) = self.take_half(part)
-        {
+        if let Some(half) = self.take_half(Owner::Call(index)) {
             self.append_str(index, half.encode_utf8(&mut [0; 4]));
         }
         let Some(call) = self.calls.get_mut(index) else { return };
@@ -606,8 +625,8 @@ impl Ledger {
         if call.is_over() {
             return;
         }
-        let (part, (id, name, text)) = (call.part(), call.abort());
-        self.halves.remove(&part);
+        let (id, name, text) = call.abort();
+        self.halves.remove(&Owner::Call(index));
         let partial = ArgumentFragment::new(&text);
         self.emit(Event::CallAborted(CallAborted::new(ordinal, id, name, partial, reason)));
         if reason == AbortReason::Malformed {
@@ -630,11 +649,11 @@ impl Ledger {
         if self.over || text.is_empty() {
             return;
         }
-        match self.join(part, text) {
+        match self.join(Owner::Part(part), text) {
             Cow::Borrowed(text) => self.emit_prose(kind, part, text),
             Cow::Owned(text) => self.emit_prose(kind, part, &text),
         }
-        self.open_parts.entry(part).or_insert(kind);
+        self.open_parts.insert(part, Some(kind));
     }
 
     fn emit_prose(&mut self, kind: Prose, part: PartIndex, text: &str) {
@@ -653,28 +672,28 @@ impl Ledger {
         });
     }
 
-    /// The text with surrogate halves joined across the pieces of a part.
-    fn join<'t>(&mut self, part: PartIndex, text: &'t JsonText<'_>) -> Cow<'t, str> {
+    /// The text with surrogate halves joined across the pieces of a part or a call.
+    fn join<'t>(&mut self, owner: Owner, text: &'t JsonText<'_>) -> Cow<'t, str> {
         if self.halves.is_empty()
             && let Some(text) = text.as_str()
         {
             return Cow::Borrowed(text);
         }
-        let mut joiner = self.halves.remove(&part).unwrap_or_default();
+        let mut joiner = self.halves.remove(&owner).unwrap_or_default();
         let joined = joiner.join(text);
         if joiner.is_holding() {
-            self.halves.insert(part, joiner);
+            self.halves.insert(owner, joiner);
         }
         joined
     }
 
-    fn take_half(&mut self, part: PartIndex) -> Option<char> {
-        self.halves.remove(&part)?.flush()
+    fn take_half(&mut self, owner: Owner) -> Option<char> {
+        self.halves.remove(&owner)?.flush()
     }
 
     fn flush_half(&mut self, part: PartIndex) {
-        let kind = self.open_parts.get(&part).copied();
-        if let (Some(half), Some(kind)) = (self.take_half(part), kind) {
+        let kind = self.open_parts.get(&part).copied().flatten();
+        if let (Some(half), Some(kind)) = (self.take_half(Owner::Part(part)), kind) {
             self.emit_prose(kind, part, half.encode_utf8(&mut [0; 4]));
         }
     }
@@ -734,8 +753,15 @@ impl Ledger {
 
     fn ensure_started(&mut self) {
         if !self.started {
-            self.started = true;
-            self.events.push(Ok(Event::TurnStarted(TurnStarted::default())));
+            self.start(TurnStarted::default());
+        }
+    }
+
+    fn start(&mut self, started: TurnStarted) {
+        self.started = true;
+        self.events.push(Ok(Event::TurnStarted(started)));
+        for news in std::mem::take(&mut self.early) {
+            self.events.push(Ok(Event::Provider(news)));
         }
     }
 }
@@ -743,6 +769,10 @@ impl Ledger {
 fn not_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
+
+/// How many pieces of news wait for the turn's name, and how large each may be.
+const EARLY_NEWS: usize = 16;
+const EARLY_NEWS_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,6 @@ use super::{Announcement, Key};
 #[derive(Debug)]
 pub(super) struct Call {
     key: Key,
-    part: PartIndex,
     id: Text,
     name: Text,
     input: InputKind,
@@ -23,8 +22,9 @@ pub(super) struct Call {
     scanner: JsonScanner,
     /// How much of the text the scanner has seen.
     scanned: usize,
-    /// Set when the call has been announced.
+    /// Set when the call has been announced: from then on it is a part, too.
     ordinal: Option<CallIndex>,
+    part: Option<PartIndex>,
     is_closed: bool,
     is_cut_off: bool,
     is_over: bool,
@@ -32,10 +32,9 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(key: Key, part: PartIndex) -> Self {
+    pub(super) fn new(key: Key) -> Self {
         Self {
             key,
-            part,
             id: Text::default(),
             name: Text::default(),
             input: InputKind::Json,
@@ -45,6 +44,7 @@ impl Call {
             scanner: JsonScanner::default(),
             scanned: 0,
             ordinal: None,
+            part: None,
             is_closed: false,
             is_cut_off: false,
             is_over: false,
@@ -69,10 +69,6 @@ impl Call {
         if let Some(given) = call.given {
             self.given = Some(given.to_owned());
         }
-    }
-
-    pub(super) fn part(&self) -> PartIndex {
-        self.part
     }
 
     pub(super) fn id(&self) -> &str {
@@ -109,13 +105,19 @@ impl Call {
         (self.is_held() && self.name.is_empty()).then_some(&self.key)
     }
 
-    pub(super) fn begin(&mut self, ordinal: CallIndex, made_up_id: Option<Text>) -> CallStarted {
+    pub(super) fn begin(
+        &mut self,
+        part: PartIndex,
+        ordinal: CallIndex,
+        made_up_id: Option<Text>,
+    ) -> CallStarted {
+        self.part = Some(part);
         self.ordinal = Some(ordinal);
         let is_made_up = made_up_id.is_some();
         if let Some(id) = made_up_id {
             self.id = id;
         }
-        let started = CallStarted::new(self.part, ordinal, self.id.clone(), self.name.clone());
+        let started = CallStarted::new(part, ordinal, self.id.clone(), self.name.clone());
         let started = started.with_input(self.input);
         if is_made_up { started.with_made_up_id() } else { started }
     }
@@ -158,15 +160,15 @@ impl Call {
         if self.is_aborted {
             return None;
         }
-        if self.is_over && self.ordinal.is_some() {
-            return Some((self.part, replay));
+        if self.is_over {
+            return self.part.map(|part| (part, replay));
         }
         self.replay = Some(replay);
         None
     }
 
     pub(super) fn take_replay(&mut self) -> Option<(PartIndex, RawJson)> {
-        self.replay.take().map(|replay| (self.part, replay))
+        Some((self.part?, self.replay.take()?))
     }
 
     /// Whether the text is one complete JSON value as it stands. Only new text is looked at.

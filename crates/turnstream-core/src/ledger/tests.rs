@@ -342,3 +342,42 @@ fn a_made_up_id_is_like_no_other_of_the_turn() {
     ];
     assert_eq!(run(SLOTS, &script)[2], "start 1 turnstream_call_1_ f");
 }
+
+#[test]
+fn news_from_before_the_start_waits_for_the_turns_name() {
+    let news = |ledger: &mut Ledger| ledger.provider("news", RawJson::parse("1").unwrap());
+    let events = |ledger: &mut Ledger| {
+        let mut events = Events::new();
+        ledger.swap_events(&mut events);
+        events
+            .map(|event| event.map(|event| serde_json::to_string(&event).unwrap()).unwrap())
+            .collect::<Vec<_>>()
+    };
+    let provider = r#"{"type":"provider","name":"news","raw":1}"#;
+
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    news(&mut ledger);
+    ledger.turn_started(Some("r1"), None);
+    news(&mut ledger);
+    assert_eq!(events(&mut ledger), [r#"{"type":"turn_started","id":"r1"}"#, provider, provider]);
+
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    news(&mut ledger);
+    assert_eq!(events(&mut ledger), [""; 0]);
+    let part = ledger.part_began();
+    ledger.text(part, &JsonText::from("a"));
+    let text = r#"{"type":"text_delta","part":0,"text":"a"}"#;
+    assert_eq!(events(&mut ledger), [r#"{"type":"turn_started"}"#, provider, text]);
+
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    news(&mut ledger);
+    ledger.body_ended(End::Closed);
+    let mut ended = Events::new();
+    ledger.swap_events(&mut ended);
+    assert_eq!(ended.len(), 3);
+    assert_eq!(ended.last().unwrap().unwrap_err().message(), "the body ended before the turn did");
+
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    (0..20).for_each(|_| news(&mut ledger));
+    assert_eq!(events(&mut ledger).len(), 21, "not much waits, and nothing for ever");
+}

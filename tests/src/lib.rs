@@ -1,16 +1,17 @@
 //! What the tests share: the wires by name, and where the checkout is.
 
 use std::{
-    io,
+    env,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use turnstream::{
-    Client, Limits, RetryPolicy,
+    Client, Error, Limits, RetryPolicy,
     anthropic::Anthropic,
     openai_chat::OpenAiChat,
     openai_responses::OpenAiResponses,
-    wire::{Decode, Wire},
+    wire::{Decode, Wire, reexports::http::HeaderMap},
 };
 
 /// A wire of the project.
@@ -51,6 +52,15 @@ impl TestedWire {
         }
     }
 
+    /// What a reply with another status than 200 means.
+    pub fn refused(self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
+        match self {
+            Self::Anthropic => Anthropic::new("m").refused(status, headers, body),
+            Self::OpenAiChat => OpenAiChat::new("m").refused(status, headers, body),
+            Self::OpenAiResponses => OpenAiResponses::new("m").refused(status, headers, body),
+        }
+    }
+
     /// A client for a server of the test's. It retries nothing.
     pub fn client(self, server: &str) -> Client {
         self.client_with(server, Limits::new())
@@ -73,6 +83,20 @@ impl TestedWire {
 /// The root of the checkout.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".."))
+}
+
+/// A folder of the conformance corpora, which lie beside the checkout unless `TURNSTREAM_CORPORA` says where.
+/// They are not part of the project: a test that finds none says so by name and passes.
+pub fn corpora(name: &str) -> Option<PathBuf> {
+    let beside = || root().join("..").join("shared");
+    let folder = env::var_os("TURNSTREAM_CORPORA").map_or_else(beside, PathBuf::from).join(name);
+    folder.is_dir().then_some(folder)
+}
+
+/// Says that something is not tested, also where the test passes.
+pub fn skip(what: &str) {
+    // What is printed with `eprintln` is shown only when the test fails. If it cannot be said, so be it.
+    let _ = io::stderr().write_all(format!("skipped: {what}\n").as_bytes());
 }
 
 /// The entries of a folder, sorted.

@@ -1,5 +1,7 @@
 //! Every fixture, whole, byte by byte, and at every single cut.
 
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "all of it is tests")]
+
 use std::{fs, path::Path};
 
 use turnstream_testing::conformance::{check_laws, check_lines, cuts_do_not_matter};
@@ -39,13 +41,16 @@ fn check(wire: TestedWire) {
         let path = folder.join(name).with_extension("sse");
         assert!(path.exists(), "{} is missing", path.display());
     }
-    for path in entries(&folder).unwrap() {
+    let recorded = root().join("fixtures/recorded").join(wire.name());
+    let recorded = if recorded.exists() { entries(&recorded).unwrap() } else { Vec::new() };
+    for path in entries(&folder).unwrap().into_iter().chain(recorded) {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("sse") => check_fixture(wire, &path),
-            _ => {
+            Some("jsonl") => {
                 let body = path.with_extension("").with_extension("sse");
                 assert!(body.exists(), "{} belongs to no body", path.display());
             }
+            _ => {}
         }
     }
 }
@@ -56,6 +61,7 @@ fn check_fixture(wire: TestedWire, path: &Path) {
     let body = fs::read(path).unwrap();
     let events = cuts_do_not_matter(|| wire.decoder(), &body);
     check_laws(&events);
-    let want = fs::read_to_string(path.with_extension("events.jsonl")).expect("every body has an events file");
+    let want =
+        fs::read_to_string(path.with_extension("events.jsonl")).expect("every body has an events file");
     check_lines(&events, &want);
 }

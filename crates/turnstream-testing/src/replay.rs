@@ -15,7 +15,10 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-use crate::recording::{Ending, Recording, Step};
+use crate::{
+    recording::{Ending, Recording, Step},
+    sent::SentRequest,
+};
 use http1::{ClientGone, Connection};
 
 /// A server on the loopback that serves [`Recording`]s: in chunks, at a pace, past gates, with cuts, resets,
@@ -160,6 +163,11 @@ impl Drop for ReplayServer {
 }
 
 impl ReceivedRequest {
+    /// What the request says, if it goes to a known wire's path.
+    pub fn sent(&self) -> Option<SentRequest> {
+        SentRequest::read(&self.path, &self.body)
+    }
+
     /// The body as JSON; `null` if it is none.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
@@ -281,6 +289,7 @@ mod tests {
         assert_eq!((requests[1].number, requests[1].method.as_str()), (1, "POST"));
         assert_eq!(requests[1].path, "/v1/messages?beta=1");
         assert_eq!(requests[1].json(), serde_json::json!({ "a": 1 }));
+        assert!(requests[1].sent().is_some_and(|sent| sent.parts.is_empty()));
         assert_eq!((server.connections(), server.clients_gone()), (1, 0));
     }
 

@@ -271,3 +271,58 @@ impl<W> Reply<OverHttp<W>> {
         self.plan.calls().map(|call| (call.id.clone(), call.name.clone())).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{anthropic, openai_chat, openai_responses};
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_body_is_the_same_every_time_and_its_keys_come_as_the_provider_sends_them() {
+        let reply = || openai_chat::Reply::new().text(["Hi \"you\"."]).without_usage();
+        assert_eq!(reply().body(), reply().body());
+        let chunk = |delta: &str, reason: &str| {
+            format!(
+                "data: {{\"id\":\"chatcmpl-test\",\"object\":\"chat.completion.chunk\",\"created\":0,\
+                 \"model\":\"test-model\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\
+                 \"finish_reason\":{reason}}}],\"usage\":null}}\n\n"
+            )
+        };
+        let want = [
+            chunk(r#"{"role":"assistant","content":""}"#, "null"),
+            chunk(r#"{"content":"Hi \"you\"."}"#, "null"),
+            chunk("{}", "\"stop\""),
+            "data: [DONE]\n\n".to_owned(),
+        ];
+        assert_eq!(reply().chunks().into_iter().map(text).collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn a_body_is_cut_at_a_byte_and_damaged_where_it_is_said() {
+        let reply = anthropic::Reply::new().raw(b"data: \xff\n\n").text(["Hi."]);
+        let whole = reply.body();
+        assert!(whole.windows(9).any(|bytes| bytes == b"data: \xff\n\n"));
+        for length in [0, 1, 100, whole.len(), usize::MAX] {
+            let cut = reply.clone().cut_at(length).body();
+            assert_eq!(cut, whole[..length.min(whole.len())]);
+        }
+    }
+
+    #[test]
+    fn a_refused_request_has_the_wires_shape_and_headers() {
+        let reply =
+            anthropic::Reply::new().refused(529, "overloaded_error", "Busy.").header("Retry-After", "2");
+        assert_eq!((reply.status(), reply.content_type()), (529, "application/json"));
+        let headers: Vec<_> = reply.headers().collect();
+        assert_eq!(headers, [("request-id", "req_test"), ("retry-after", "2")]);
+        let want = r#"{"type":"error","error":{"type":"overloaded_error","message":"Busy."},"request_id":"req_test"}"#;
+        assert_eq!(text(reply.body()), want);
+        let reply = openai_responses::Reply::new().refused(400, "invalid_prompt", "No.");
+        let want =
+            r#"{"error":{"type":"invalid_prompt","code":"invalid_prompt","message":"No.","param":null}}"#;
+        assert_eq!(text(reply.body()), want);
+    }
+}

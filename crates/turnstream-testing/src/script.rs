@@ -212,3 +212,76 @@ fn missing_results(request: &SentRequest, calls: &[(String, String)]) -> Option<
         list(&all),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::openai_chat::Reply as ChatReply;
+
+    fn two_calls() -> ScriptGuard<openai_chat::Completions> {
+        let calls = [("c1", "lookup_order", json!({ "id": 1 })), ("c2", "lookup_order", json!({ "id": 2 }))];
+        Script::openai_chat()
+            .turn(ChatReply::new().interleaved_calls(calls))
+            .turn(ChatReply::new().refused(429, "rate_limit_exceeded", "Wait."))
+            .turn(ChatReply::new().text(["Both ship today."]))
+            .start()
+    }
+
+    fn ask(script: &ScriptGuard<openai_chat::Completions>, results: &[&str]) -> u16 {
+        let call = |id: &&str| json!({ "id": id, "function": { "name": "lookup_order", "arguments": "{}" } });
+        let mut messages = vec![json!({ "role": "user", "content": "Where are they?" })];
+        if !results.is_empty() {
+            let calls: Vec<Value> = ["c1", "c2"].iter().map(call).collect();
+            messages.push(json!({ "role": "assistant", "tool_calls": calls }));
+        }
+        messages
+            .extend(results.iter().map(|id| json!({ "role": "tool", "tool_call_id": id, "content": "x" })));
+        script.answer(json!({ "messages": messages }).to_string().as_bytes()).status()
+    }
+
+    #[test]
+    fn a_conversation_by_the_script_passes_with_a_retry_in_it() {
+        let script = two_calls();
+        assert_eq!(ask(&script, &[]), 200);
+        assert_eq!(ask(&script, &["c1", "c2"]), 429);
+        assert_eq!(ask(&script, &["c1", "c2"]), 200);
+        assert_eq!(script.requests().len(), 3);
+        script.verify();
+    }
+
+    #[test]
+    fn each_mismatch_is_kept_and_said_in_words() {
+        let script = two_calls();
+        ask(&script, &[]);
+        ask(&script, &["c2", "c1"]);
+        ask(&script, &["c1"]);
+        assert_eq!(ask(&script, &["c1", "c2"]), 400);
+        let mismatches = script.mismatches();
+        assert_eq!(
+            mismatches,
+            [
+                "request 2: it should carry the results of these calls, in this order\n    \
+                 expected: c1 (lookup_order), c2 (lookup_order)\n    got:      c2, c1",
+                "request 3: the request ends, but [\"c2\"] have no result",
+                "request 3: it should carry the results of these calls, in this order\n    \
+                 expected: c1 (lookup_order), c2 (lookup_order)\n    got:      c1",
+                "the script has 3 turns, and this is request 4",
+            ]
+        );
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| script.verify())).unwrap_err();
+        let message = panic.downcast::<String>().unwrap();
+        assert!(
+            message.starts_with("the conversation did not go by the script:\n- request 2: "),
+            "{message}"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "the script has 3 turns, but there were 1 requests")]
+    fn a_dropped_script_fails_the_test_that_did_not_use_it_up() {
+        let script = two_calls();
+        ask(&script, &[]);
+    }
+}

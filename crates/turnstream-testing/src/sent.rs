@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-/// What a request to a provider says, read from its body: `anthropic::read_request` and so on. What a
-/// reader does not understand is left out.
+use crate::format::FORMATS;
+
+/// What a request to a provider says, read from its body with [`SentRequest::read`] or with
+/// `anthropic::read_request` and its like. What a reader does not understand is left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SentRequest {
@@ -68,6 +70,14 @@ pub struct SentResult {
 }
 
 impl SentRequest {
+    /// Reads a request to this path, whose end says which wire it is: `/messages`, `/chat/completions`,
+    /// `/responses`. `None` if it is no known wire's, or the body is not JSON.
+    pub fn read(path: &str, body: &[u8]) -> Option<Self> {
+        let path = path.split('?').next().unwrap_or_default();
+        let format = FORMATS.iter().find(|format| path.ends_with(format.path_end()))?;
+        Some(format.read(&serde_json::from_slice(body).ok()?))
+    }
+
     /// A request of which only what all wires share has been read.
     pub(crate) fn of(body: &Value) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Replies and scripts as responders of [wiremock](::wiremock), and matchers for what was sent. The only
+//! Replies and scripts as responders of [wiremock](https://docs.rs/wiremock), and matchers for what was sent. The only
 //! module that names wiremock's types; behind the feature `wiremock`, which is on by default.
 //!
 //! ```
@@ -26,7 +26,6 @@ use wiremock::{
 };
 
 use crate::{
-    format::FORMATS,
     reply::{OverHttp, Reply},
     script::{Script, ScriptGuard},
     sent::SentRequest,
@@ -98,13 +97,7 @@ pub fn last_user_text(text: impl Into<String>) -> impl Match {
 /// Matches requests of which this is true. The wire is known by the end of the path; a request to none of
 /// the known paths does not match.
 pub fn sent(is_so: impl Fn(&SentRequest) -> bool + Send + Sync + 'static) -> impl Match {
-    move |request: &Request| read(request).is_some_and(|request| is_so(&request))
-}
-
-/// What a request that wiremock received says. `None` if the end of its path is no known wire's, or its
-/// body is not JSON.
-pub fn read(request: &Request) -> Option<SentRequest> {
-    let path = request.url.path();
-    let format = FORMATS.iter().find(|format| path.ends_with(format.path_end()))?;
-    Some(format.read(&serde_json::from_slice(&request.body).ok()?))
+    move |request: &Request| {
+        SentRequest::read(request.url.path(), &request.body).is_some_and(|request| is_so(&request))
+    }
 }

@@ -38,8 +38,6 @@ pub fn broken_law(events: &[Result<Event, Error>]) -> Option<String> {
     turn.ended().err().map(|law| format!("a law is broken: {law}"))
 }
 
-type Checked = Result<(), String>;
-
 #[derive(Default)]
 struct Turn {
     has_started: bool,
@@ -80,7 +78,7 @@ enum Kind {
 }
 
 impl Turn {
-    fn event(&mut self, event: &Event) -> Checked {
+    fn event(&mut self, event: &Event) -> Result<(), String> {
         let json = serde_json::to_string(event).unwrap_or_default();
         let is_same = serde_json::from_str::<Event>(&json).is_ok_and(|again| again == *event);
         law(is_same, format_args!("an event is the same after a way through JSON"))?;
@@ -116,7 +114,7 @@ impl Turn {
         }
     }
 
-    fn error(&mut self, error: &Error) -> Checked {
+    fn error(&mut self, error: &Error) -> Result<(), String> {
         self.has_ended = true;
         law(!error.message().is_empty(), format_args!("an error says something"))?;
         let (is_partial, has_output) = (error.partial(), self.has_output);
@@ -127,7 +125,7 @@ impl Turn {
         self.abort_reasons_are(&[AbortReason::Truncated, AbortReason::Error, AbortReason::Malformed])
     }
 
-    fn turn_finished(&mut self, finished: &TurnFinished) -> Checked {
+    fn turn_finished(&mut self, finished: &TurnFinished) -> Result<(), String> {
         self.has_ended = true;
         let reason = finished.reason;
         // A wire can say of a single call that it was cut, in a turn that was not.
@@ -156,14 +154,14 @@ impl Turn {
         )
     }
 
-    fn ended(&self) -> Checked {
+    fn ended(&self) -> Result<(), String> {
         law(self.has_ended, format_args!("a turn ends in a `turn_finished` or in an error"))?;
         let open = self.calls.iter().filter(|call| call.state == State::Open);
         let open: Vec<&str> = open.map(|call| call.id.as_str()).collect();
         law(open.is_empty(), format_args!("every call is finished or aborted, and {open:?} are not"))
     }
 
-    fn abort_reasons_are(&self, allowed: &[AbortReason]) -> Checked {
+    fn abort_reasons_are(&self, allowed: &[AbortReason]) -> Result<(), String> {
         self.calls.iter().try_for_each(|call| {
             let fits = !matches!(call.state, State::Aborted(reason) if !allowed.contains(&reason));
             law(
@@ -173,12 +171,12 @@ impl Turn {
         })
     }
 
-    fn prose(&mut self, part: PartIndex, kind: Kind, text: &str) -> Checked {
+    fn prose(&mut self, part: PartIndex, kind: Kind, text: &str) -> Result<(), String> {
         law(!text.is_empty(), format_args!("a delta is not empty"))?;
         self.part(part, kind)
     }
 
-    fn call_started(&mut self, call: &CallStarted) -> Checked {
+    fn call_started(&mut self, call: &CallStarted) -> Result<(), String> {
         let number = usize::try_from(call.call.0).unwrap_or(usize::MAX);
         law(number == self.calls.len(), format_args!("calls are numbered as they are announced"))?;
         law(!call.id.is_empty() && !call.name.is_empty(), format_args!("a call has an id and a name"))?;
@@ -188,7 +186,7 @@ impl Turn {
         self.part(call.part, Kind::Call)
     }
 
-    fn call_finished(&mut self, finished: &CallFinished) -> Checked {
+    fn call_finished(&mut self, finished: &CallFinished) -> Result<(), String> {
         let call = self.open_call(finished.call)?;
         call.state = State::Finished;
         call.is_named(&finished.id, &finished.name)?;
@@ -201,7 +199,7 @@ impl Turn {
         law(is_whole, format_args!("finished arguments are blank or one JSON value"))
     }
 
-    fn call_aborted(&mut self, aborted: &CallAborted) -> Checked {
+    fn call_aborted(&mut self, aborted: &CallAborted) -> Result<(), String> {
         let call = self.open_call(aborted.call)?;
         call.state = State::Aborted(aborted.reason);
         call.is_named(&aborted.id, &aborted.name)?;
@@ -218,7 +216,7 @@ impl Turn {
         call.ok_or_else(|| "a call is announced before and not ended when more comes of it".to_owned())
     }
 
-    fn part(&mut self, index: PartIndex, kind: Kind) -> Checked {
+    fn part(&mut self, index: PartIndex, kind: Kind) -> Result<(), String> {
         let part = self.parts.entry(index).or_insert(Part { kind, is_finished: false });
         law(part.kind == kind, format_args!("a part is of one kind, and this one is {:?}", part.kind))?;
         law(!part.is_finished, format_args!("nothing comes for a part that is finished"))
@@ -226,13 +224,13 @@ impl Turn {
 }
 
 impl Call {
-    fn is_named(&self, id: &str, name: &str) -> Checked {
+    fn is_named(&self, id: &str, name: &str) -> Result<(), String> {
         let is_so = self.id == id && self.name == name;
         law(is_so, format_args!("a call keeps its id and its name, {:?} and {:?}", self.id, self.name))
     }
 }
 
-fn law(holds: bool, law: fmt::Arguments<'_>) -> Checked {
+fn law(holds: bool, law: fmt::Arguments<'_>) -> Result<(), String> {
     if holds { Ok(()) } else { Err(law.to_string()) }
 }
 

@@ -1,0 +1,124 @@
+//! The testing kit against the real decoders and clients: what its builders say is what the wires
+//! understand.
+
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "all of it is tests")]
+
+use serde_json::{Value, json};
+use turnstream::{Error, Event, Model, Request, ResultPart, Turn};
+use turnstream_testing::{
+    OverHttp, Reply, anthropic,
+    conformance::{check_laws, cuts_do_not_matter, line},
+    events, openai_chat, openai_responses,
+    wiremock::{asks_model, has_result_for, last_user_text, offers_tool},
+};
+use turnstream_tests::TestedWire;
+use wiremock::{Mock, MockServer, matchers::method};
+
+/// The same replies in every form.
+fn replies<F>(new: fn() -> Reply<F>) -> Vec<(&'static str, Reply<F>)> {
+    let call = || new().text(["Let me ", "look."]).call("c1", "lookup_order", json!({ "id": "Ä-4471 😀" }));
+    let pair = || [("c1", "t", json!({ "id": 1 })), ("c2", "t", json!({ "id": 2 }))];
+    vec![
+        ("text", new().text(["It ", "ships ", "today."])),
+        ("reasoning", new().reasoning(["Hm", "."]).text(["Yes."])),
+        ("call", call().fragments_of(1)),
+        ("call cut at offsets", call().fragments_at([3, 8, 9, 10])),
+        ("interleaved calls", new().interleaved_calls(pair()).fragments_of(2)),
+        ("call without arguments", new().call_raw("c1", "t", "")),
+        ("length", new().text(["It sh"]).length()),
+        ("length in a call", new().call_raw("c1", "t", "{\"id").length()),
+        ("length before a call's arguments", new().call_raw("c1", "t", "").length()),
+        ("malformed arguments", new().call_raw("c1", "t", "{\"id\":}")),
+        ("cut in text", new().text(["It sh"]).cut()),
+        ("cut in a call", new().call_raw("c1", "t", "{\"id").cut()),
+        ("error", new().text(["It sh"]).error("server_error", "Too busy.")),
+    ]
+}
+
+#[test]
+fn every_reply_means_the_same_on_every_wire() {
+    for (index, (name, reply)) in replies(events::Reply::new).into_iter().enumerate() {
+        let want = essence(&reply.events());
+        let bodies = [
+            replies(anthropic::Reply::new)[index].1.body(),
+            replies(openai_chat::Reply::new)[index].1.body(),
+            replies(openai_responses::Reply::new)[index].1.body(),
+        ];
+        for (wire, body) in TestedWire::ALL.into_iter().zip(bodies) {
+            let decoded = cuts_do_not_matter(|| wire.decoder(), &body);
+            check_laws(&decoded);
+            assert_eq!(essence(&decoded), want, "{name} on {}", wire.name());
+        }
+    }
+}
+
+#[test]
+fn a_reply_says_who_it_is_and_what_it_cost() {
+    fn checked<W>(wire: TestedWire, reply: Reply<OverHttp<W>>) {
+        let reply = reply.id("id-7").model("model-7").ping().text(["Hi."]).usage(7, 8);
+        let events = cuts_do_not_matter(|| wire.decoder(), &reply.body());
+        let first: Value = serde_json::from_str(&line(&events[0])).unwrap();
+        assert_eq!((&first["id"], &first["model"]), (&json!("id-7"), &json!("model-7")));
+        let last: Value = serde_json::from_str(&line(events.last().unwrap())).unwrap();
+        assert_eq!(last["usage"], json!({ "input_tokens": 7, "output_tokens": 8 }));
+    }
+    checked(TestedWire::Anthropic, anthropic::Reply::new());
+    checked(TestedWire::OpenAiChat, openai_chat::Reply::new());
+    checked(TestedWire::OpenAiResponses, openai_responses::Reply::new());
+}
+
+#[tokio::test]
+async fn matchers_tell_requests_apart_on_every_wire() {
+    async fn checked<W: Send + Sync + 'static>(wire: TestedWire, reply: fn() -> Reply<OverHttp<W>>) {
+        let server = MockServer::start().await;
+        let answer = |text: &str| reply().text([text]);
+        let mocks = [
+            Mock::given(has_result_for("c1")).respond_with(answer("It ships today.")),
+            Mock::given(offers_tool("lookup_order")).and(asks_model("m")).respond_with(reply().call(
+                "c1",
+                "lookup_order",
+                json!({ "id": 1 }),
+            )),
+            Mock::given(last_user_text("Hello")).respond_with(answer("Hello yourself.")),
+            Mock::given(method("POST")).respond_with(reply().refused(400, "no_match", "Nothing matched.")),
+        ];
+        for mock in mocks {
+            mock.mount(&server).await;
+        }
+        let client = wire.client(&server.uri());
+        let ask = async |request: &Request| client.stream(request).into_turn().await;
+
+        assert_eq!(ask(&Request::new().user("Hello")).await.unwrap().text(), "Hello yourself.");
+        let spec = turnstream::ToolSpec::new("lookup_order").parameters(json!({ "type": "object" }));
+        let mut request = Request::new().user("Where is it?").tool(spec);
+        let turn: Turn = ask(&request).await.unwrap();
+        let result = ResultPart::text("c1", "lookup_order", "sent");
+        request = request.message(turn.into_message()).message(turnstream::Message::results([result]));
+        assert_eq!(ask(&request).await.unwrap().text(), "It ships today.");
+        let error = ask(&Request::new().user("Goodbye")).await.unwrap_err();
+        assert_eq!(error.error().code(), Some("no_match"));
+    }
+    checked(TestedWire::Anthropic, anthropic::Reply::new).await;
+    checked(TestedWire::OpenAiChat, openai_chat::Reply::new).await;
+    checked(TestedWire::OpenAiResponses, openai_responses::Reply::new).await;
+}
+
+#[tokio::test]
+async fn a_client_is_a_model_like_a_script() {
+    let model: Box<dyn Model> =
+        Box::new(turnstream_testing::ScriptedModel::new().turn(events::Reply::new().text(["Hi."])));
+    let turn = model.stream(&Request::new().user("Hello")).into_turn().await.unwrap();
+    assert_eq!(turn.text(), "Hi.");
+}
+
+/// What must be the same on every wire: text, reasoning, calls and the end, without the wires' own words.
+fn essence(events: &[Result<Event, Error>]) -> Vec<Value> {
+    let shown = |event: &Value| !matches!(event["type"].as_str(), Some("turn_started" | "part_finished"));
+    let mut essence: Vec<Value> =
+        events.iter().map(|event| serde_json::from_str(&line(event)).unwrap()).filter(shown).collect();
+    for event in &mut essence {
+        let event = event.as_object_mut().unwrap();
+        event.retain(|name, _| !matches!(name.as_str(), "raw_reason" | "usage" | "message" | "body"));
+    }
+    essence
+}

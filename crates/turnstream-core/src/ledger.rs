@@ -649,11 +649,18 @@ impl Ledger {
         if self.over || text.is_empty() {
             return;
         }
+        match self.open_parts.get_mut(&part) {
+            Some(known) => *known = Some(kind),
+            // Too late for the part, but not lost.
+            None => {
+                let late = serde_json::json!({ "part": part, "text": text.to_lossy() });
+                return self.provider("late_text", late.into());
+            }
+        }
         match self.join(Owner::Part(part), text) {
             Cow::Borrowed(text) => self.emit_prose(kind, part, text),
             Cow::Owned(text) => self.emit_prose(kind, part, &text),
         }
-        self.open_parts.insert(part, Some(kind));
     }
 
     fn emit_prose(&mut self, kind: Prose, part: PartIndex, text: &str) {

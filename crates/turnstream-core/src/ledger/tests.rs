@@ -284,6 +284,20 @@ fn a_fragment_that_comes_too_late_is_handed_on_and_changes_nothing() {
 }
 
 #[test]
+fn text_that_comes_after_its_part_is_handed_on() {
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    let part = ledger.part_began();
+    ledger.text(part, &"a".into());
+    ledger.part_finished(part, None);
+    ledger.text(part, &"b".into());
+    ledger.turn_ended();
+    let mut events = Events::new();
+    ledger.swap_events(&mut events);
+    let lines: Vec<String> = events.filter_map(line).collect();
+    assert_eq!(lines, ["text a", "provider late_text {\"part\":0,\"text\":\"b\"}", "end Stop inferred"]);
+}
+
+#[test]
 fn halves_of_a_pair_are_joined_over_two_pieces_of_a_part() {
     let start = || [Part, Half(r#""a\ud83d""#)];
     let end = || [Say::Reason(Reason::Stop), Say::End];

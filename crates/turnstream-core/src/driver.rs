@@ -22,8 +22,8 @@ pub trait Interpret: Send {
     /// [`BadFrame`] for a frame that the wire knows and that does not have the form it should have.
     fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame>;
 
-    /// The body ended and the turn had not. The last moment to say what was held back, for wires whose turn
-    /// may end without a marker. Nothing by default.
+    /// The body ended without the turn's last marker, and its reason finishes it now. The last moment to say
+    /// what was held back, for wires whose turn may end so. Nothing by default.
     fn body_ended(&mut self, _ledger: &mut Ledger) {}
 
     /// The error that a body means which is no stream but one error object.
@@ -83,7 +83,9 @@ impl<I: Interpret> SseDecoder<I> {
             return;
         }
         if framer.saw_field() || !framer.saw_anything() || starts_a_field(framer.preamble()) {
-            interpreter.body_ended(ledger);
+            if ledger.finishes_at(&end) {
+                interpreter.body_ended(ledger);
+            }
             return ledger.body_ended(end);
         }
         let body = framer.preamble();

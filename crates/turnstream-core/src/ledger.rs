@@ -426,11 +426,7 @@ impl Ledger {
 
     /// The body ended without the wire's last marker.
     pub fn body_ended(&mut self, end: End) {
-        let finishes = match (self.rules.body_end, &end) {
-            (BodyEnd::Finishes, _) | (BodyEnd::FinishesIfClean, End::Closed) => self.reason.is_some(),
-            _ => false,
-        };
-        if finishes {
+        if self.finishes_at(&end) {
             return self.turn_ended();
         }
         self.fail(match end {
@@ -440,6 +436,14 @@ impl Ledger {
             }
             End::Closed => Error::new(ErrorKind::Truncated, "the body ended and had said nothing"),
         });
+    }
+
+    /// Whether the end of the body finishes the turn: a reason has been given, and the wire says so.
+    pub(crate) fn finishes_at(&self, end: &End) -> bool {
+        match (self.rules.body_end, end) {
+            (BodyEnd::Finishes, _) | (BodyEnd::FinishesIfClean, End::Closed) => self.reason.is_some(),
+            _ => false,
+        }
     }
 
     /// The turn ends in an error. Open calls are aborted; calls that were never announced are named in the

@@ -287,6 +287,8 @@ impl Ledger {
         if slot.has_given() {
             self.last_fragment = Some(index);
         }
+        self.give_part(index);
+        let Some(slot) = self.calls.get(index) else { return };
         let may_begin = slot.has_id() || self.rules.closing != Closing::TurnEnd;
         if may_begin {
             self.begin(index);
@@ -562,13 +564,25 @@ impl Ledger {
             Text::from(id)
         });
         self.next_call += 1;
-        let part = self.new_part();
         let Some(call) = self.calls.get_mut(index) else { return };
-        let started = call.begin(part, ordinal, made_up);
+        let Some(started) = call.begin(ordinal, made_up) else { return };
+        self.open_parts.remove(&started.part);
         let held = call.text().to_owned();
         self.emit(Event::CallStarted(started));
         if !held.is_empty() {
             self.emit_fragment(ordinal, &held);
+        }
+    }
+
+    /// A call is a part from its first word on, also while it is held: messages keep the wire's order, and
+    /// ordinals the order of announcement. A slot that says nothing is neither.
+    fn give_part(&mut self, index: usize) {
+        if self.calls.get(index).is_some_and(|call| call.is_held() && !call.has_part()) {
+            let part = self.new_part();
+            self.open_parts.insert(part, None);
+            if let Some(call) = self.calls.get_mut(index) {
+                call.give_part(part);
+            }
         }
     }
 
@@ -589,6 +603,7 @@ impl Ledger {
         call.push(text);
         let ordinal = call.ordinal();
         self.last_fragment = Some(index);
+        self.give_part(index);
         if let Some(ordinal) = ordinal {
             self.emit_fragment(ordinal, text);
         }

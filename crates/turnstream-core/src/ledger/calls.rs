@@ -22,9 +22,10 @@ pub(super) struct Call {
     scanner: JsonScanner,
     /// How much of the text the scanner has seen.
     scanned: usize,
-    /// Set when the call has been announced: from then on it is a part, too.
-    ordinal: Option<CallIndex>,
+    /// Set when the call has said something.
     part: Option<PartIndex>,
+    /// Set when the call has been announced.
+    ordinal: Option<CallIndex>,
     is_closed: bool,
     is_cut_off: bool,
     is_over: bool,
@@ -105,13 +106,16 @@ impl Call {
         (self.is_held() && self.name.is_empty()).then_some(&self.key)
     }
 
-    pub(super) fn begin(
-        &mut self,
-        part: PartIndex,
-        ordinal: CallIndex,
-        made_up_id: Option<Text>,
-    ) -> CallStarted {
+    pub(super) fn has_part(&self) -> bool {
+        self.part.is_some()
+    }
+
+    pub(super) fn give_part(&mut self, part: PartIndex) {
         self.part = Some(part);
+    }
+
+    pub(super) fn begin(&mut self, ordinal: CallIndex, made_up_id: Option<Text>) -> Option<CallStarted> {
+        let part = self.part?;
         self.ordinal = Some(ordinal);
         let is_made_up = made_up_id.is_some();
         if let Some(id) = made_up_id {
@@ -119,7 +123,7 @@ impl Call {
         }
         let started = CallStarted::new(part, ordinal, self.id.clone(), self.name.clone());
         let started = started.with_input(self.input);
-        if is_made_up { started.with_made_up_id() } else { started }
+        Some(if is_made_up { started.with_made_up_id() } else { started })
     }
 
     pub(super) fn push(&mut self, text: &str) {

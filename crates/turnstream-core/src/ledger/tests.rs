@@ -284,6 +284,29 @@ fn a_fragment_that_comes_too_late_is_handed_on_and_changes_nothing() {
 }
 
 #[test]
+fn a_held_call_keeps_its_place_among_the_parts() {
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    for (key, id) in [(0, None), (1, None), (2, Some("b"))] {
+        ledger.announce(Key::Index(key), Announcement::new(id, Some("f").filter(|_| key != 0)));
+    }
+    let part = ledger.part_began();
+    ledger.text(part, &"x".into());
+    ledger.reason(Reason::Stop, "");
+    ledger.turn_ended();
+    let mut events = Events::new();
+    ledger.swap_events(&mut events);
+    let started: Vec<(u32, u32, String)> = events
+        .filter_map(|event| match event {
+            Ok(Event::CallStarted(call)) => Some((call.part.0, call.call.0, call.id.to_string())),
+            _ => None,
+        })
+        .collect();
+    // The slot with key 0 never said anything: it is no part.
+    assert_eq!(started, [(1, 0, "b".into()), (0, 1, "turnstream_call_1".into())]);
+    assert_eq!(part, PartIndex(2));
+}
+
+#[test]
 fn text_that_comes_after_its_part_is_handed_on() {
     let mut ledger = Ledger::new(SLOTS, Limits::new());
     let part = ledger.part_began();

@@ -12,7 +12,7 @@ use turnstream::{
     openai_chat::{OpenAiChat, Profile},
     wire::{Decode, Wire},
 };
-use turnstream_tests::{TestedWire, entries, root};
+use turnstream_tests::{TestedWire, corpora, entries, root};
 
 use crate::{bodies::Frames, events::decode};
 
@@ -87,14 +87,14 @@ fn fixtures() -> Vec<Input> {
 }
 
 fn recordings() -> Vec<Input> {
-    let Some(folder) = corpora("streams") else { return Vec::new() };
+    let Some(folder) = corpus("streams") else { return Vec::new() };
     let mistral = bodies_in(&folder.join("mistral"), TestedWire::OpenAiChat, true);
     let wires = TestedWire::ALL.into_iter();
     wires.flat_map(|wire| bodies_in(&folder.join(wire.name()), wire, false)).chain(mistral).collect()
 }
 
 fn cases() -> Vec<Input> {
-    let Some(folder) = corpora("cases") else { return Vec::new() };
+    let Some(folder) = corpus("cases") else { return Vec::new() };
     let mut inputs = Vec::new();
     for case in entries(&folder).unwrap() {
         let (format, body) = (fs::read_to_string(case.join("format")), case.join("input.sse"));
@@ -114,16 +114,14 @@ fn bodies_in(folder: &Path, wire: TestedWire, is_mistral: bool) -> Vec<Input> {
         .collect()
 }
 
-/// A folder of the conformance corpora, which lie beside the checkout unless `TURNSTREAM_CORPORA` says where.
-fn corpora(name: &str) -> Option<PathBuf> {
-    let beside = || root().join("..").join("shared");
-    let folder = env::var_os("TURNSTREAM_CORPORA").map_or_else(beside, PathBuf::from).join(name);
-    if folder.is_dir() {
-        return Some(folder);
+/// A folder of the conformance corpora; where it is not, that is said.
+fn corpus(name: &str) -> Option<PathBuf> {
+    let folder = corpora(name);
+    if folder.is_none() {
+        let skipped = format!("skipped: the corpus `{name}`, which is not here\n");
+        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
     }
-    let skipped = format!("skipped: the corpus `{name}`, which is not here\n");
-    std::io::stderr().write_all(skipped.as_bytes()).unwrap();
-    None
+    folder
 }
 
 /// The last two parts of a path.

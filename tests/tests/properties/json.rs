@@ -28,7 +28,9 @@ impl<'t> Json<'t> {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Json<'t>> {
         match &self.content {
-            Content::Object(members) => members.iter().find(|(known, _)| *known == name).map(|(_, value)| value),
+            Content::Object(members) => {
+                members.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+            }
             _ => None,
         }
     }
@@ -156,7 +158,7 @@ impl<'t> Reader<'t> {
             }
             _ => {
                 let is_end = |byte: &u8| b" \t\n\r,]}".contains(byte);
-                let rest = self.text[start..].as_bytes();
+                let rest = &self.text.as_bytes()[start..];
                 self.at += rest.iter().position(is_end).unwrap_or(rest.len());
                 Content::Scalar
             }

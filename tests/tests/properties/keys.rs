@@ -14,7 +14,7 @@ use crate::{
     bodies::{Frame, edited},
     events::finished_calls,
     inputs::{Input, inputs},
-    json::{Edits, Json},
+    json::Edits,
     trial::{Trial, try_all},
 };
 use roles::{Role, call_pieces, is_one_after_the_other, roles};
@@ -54,17 +54,23 @@ fn turns() -> Vec<&'static Input> {
 
 fn turn<F>(reply: Reply<F>, calls: [(&str, &str, Value); 2]) -> Reply<F> {
     let reply = reply.text(["Look: "]);
-    calls.into_iter().fold(reply, |reply, (id, name, arguments)| reply.call(id, name, arguments).fragments_of(3))
+    calls
+        .into_iter()
+        .fold(reply, |reply, (id, name, arguments)| reply.call(id, name, arguments).fragments_of(3))
 }
 
 fn ends_well(input: &Input) -> bool {
-    matches!(input.whole.last(), Some(Ok(Event::TurnFinished(end))) if end.reason == Reason::ToolCalls)
+    let is_aborted = |event: &Event| matches!(event, Event::CallAborted(_));
+    let end = input.whole.last();
+    matches!(end, Some(Ok(Event::TurnFinished(end))) if end.reason == Reason::ToolCalls)
+        && !input.whole.iter().flatten().any(is_aborted)
 }
 
 /// Two calls: both announced, then their fragments in any order that keeps each call's own, then both ends.
 fn check_shuffles(input: &&Input, trial: &mut Trial) {
     let Some(roles) = roles(input) else { return };
-    let keys: Vec<u64> = roles.iter().flatten().filter(|(_, role)| *role == Role::Announcement).map(|(key, _)| *key).collect();
+    let keys: Vec<u64> =
+        roles.iter().flatten().filter(|(_, role)| *role == Role::Announcement).map(|(key, _)| *key).collect();
     let all_pairs = (0..keys.len()).flat_map(|two| (0..two).map(move |one| (one, two)));
     let pairs: Vec<(u64, u64)> = all_pairs.map(|(one, two)| (keys[one], keys[two])).collect();
     if pairs.len() > PAIRS {
@@ -89,7 +95,9 @@ fn check_one_id(input: &Input, trial: &mut Trial, body: &[u8]) {
     let ids: Vec<String> = want.iter().map(|(id, ..)| id.clone()).collect();
     let text = String::from_utf8_lossy(body).into_owned();
     // An id that is found elsewhere, too, cannot be replaced like this.
-    let is_clear = ids.iter().all(|id| id.len() > 4 && !want.iter().any(|(_, _, arguments)| arguments.contains(id.as_str())));
+    let is_clear = ids
+        .iter()
+        .all(|id| id.len() > 4 && !want.iter().any(|(_, _, arguments)| arguments.contains(id.as_str())));
     if !is_clear {
         return;
     }
@@ -108,10 +116,15 @@ fn shuffled(input: &Input, roles: &[Option<(u64, Role)>], pair: (u64, u64), seed
     let of = |index: &usize| roles[*index].filter(|(key, _)| *key == pair.0 || *key == pair.1);
     let ours: Vec<usize> = (0..frames.len()).filter(|index| of(index).is_some()).collect();
     let region = ours[0]..ours[ours.len() - 1] + 1;
-    let with_role = |role: Role| ours.iter().copied().filter(move |index| of(index).is_some_and(|(_, known)| known == role));
+    let with_role = |role: Role| {
+        ours.iter().copied().filter(move |index| of(index).is_some_and(|(_, known)| known == role))
+    };
     let mut order: Vec<usize> = region.clone().filter(|index| of(index).is_none()).collect();
     order.extend(with_role(Role::Announcement));
-    order.extend(merged(with_role(Role::Fragment).partition(|index| of(index).is_some_and(|(key, _)| key == pair.0)), seed));
+    order.extend(merged(
+        with_role(Role::Fragment).partition(|index| of(index).is_some_and(|(key, _)| key == pair.0)),
+        seed,
+    ));
     order.extend(with_role(Role::End));
     let bytes = |frame: &Frame| &input.body[frame.range.clone()];
     let mut body = input.body[..frames[region.start].range.start].to_vec();
@@ -239,7 +252,9 @@ fn with_late_ids(input: &Input, roles: &[Option<(u64, Role)>]) -> Vec<u8> {
         let name = announced(key, &["function", "name"])?;
         match (role, piece.get("function"), piece.at(&["function", "name"])) {
             (Role::Fragment, Some(_), Some(old)) => edits.replace(old, name),
-            (Role::Fragment, Some(function), None) => edits.add_member(function, &format!("\"name\":{name}"), false),
+            (Role::Fragment, Some(function), None) => {
+                edits.add_member(function, &format!("\"name\":{name}"), false)
+            }
             _ => {}
         }
         edits.apply(&frame.data)

@@ -1,5 +1,7 @@
 //! A reply that stops anywhere never looks whole.
 
+mod marks;
+
 use turnstream::{
     AbortReason, Error, ErrorKind, Event,
     wire::{End, Events},
@@ -8,11 +10,12 @@ use turnstream_testing::conformance::check_laws;
 use turnstream_tests::TestedWire;
 
 use crate::{
-    bodies::{Frame, frame},
-    events::{are_same, assert_same, decode_pieces, finished, in_common},
+    bodies::frame,
+    events::{are_same, decode_pieces, finished, in_common, is_same},
     inputs::{Input, inputs},
     trial::{Trial, try_all},
 };
+use marks::{Marks, May};
 
 /// How many prefixes of a long body are tried: half at random, half around the ends of frames.
 const SAMPLE: usize = 256;
@@ -44,7 +47,9 @@ fn check_prefixes(input: &Input, trial: &mut Trial) {
                 };
                 let got = decode_pieces(input.decoder(), [&input.body[..length]], end);
                 let may = marks.allow(length, is_clean);
-                let is_known = checked.as_ref().is_some_and(|(known, known_may)| *known_may == may && are_same(known, &got));
+                let is_known = checked
+                    .as_ref()
+                    .is_some_and(|(known, known_may)| *known_may == may && are_same(known, &got));
                 if !is_known {
                     check_prefix(&got, &input.whole, &may);
                     checked = Some((got, may));
@@ -66,8 +71,9 @@ fn lengths(input: &Input) -> Vec<usize> {
     let frames = &input.frames.list;
     let around = (0..SAMPLE / 2).map(|_| random.usize(0..frames.len().max(1))).collect::<Vec<_>>();
     let around = around.into_iter().filter_map(|index| frames.get(index));
-    let mut lengths: Vec<usize> =
-        around.flat_map(|frame| [frame.data_end - 1, frame.data_end, frame.range.end - 1, frame.range.end]).collect();
+    let mut lengths: Vec<usize> = around
+        .flat_map(|frame| [frame.data_end - 1, frame.data_end, frame.range.end - 1, frame.range.end])
+        .collect();
     lengths.extend((0..SAMPLE / 2).map(|_| random.usize(0..length)));
     lengths.sort_unstable();
     lengths
@@ -79,21 +85,60 @@ fn check_prefix(got: &[Result<Event, Error>], whole: &[Result<Event, Error>], ma
         let known = finished(whole).find(|known| known.call == call.call);
         assert!(known == Some(call), "finished as {call:?}; in the whole reply it is {known:?}");
     }
-    let (finished, has_ended) = (finished(got).count(), matches!(got.last(), Some(Ok(Event::TurnFinished(_)))));
+    let (finished, has_ended) =
+        (finished(got).count(), matches!(got.last(), Some(Ok(Event::TurnFinished(_)))));
     assert!(finished <= may.finish_calls, "{finished} calls finished, {} had their marker", may.finish_calls);
     assert!(may.finish_turn || !has_ended, "the turn finished before the wire's end of turn was seen");
+    let got = &named(got, whole);
     let rest = &got[in_common(got, whole)..];
-    let is_end = |event: &Result<Event, Error>| match event {
+    let is_end = |index: &usize| match &rest[*index] {
         Ok(Event::CallAborted(call)) => has_ended || call.reason != AbortReason::Malformed,
+        Ok(Event::CallArgumentFragment(_)) if is_given(&rest[*index..], whole) => true,
         Ok(Event::TurnFinished(_)) | Err(_) => true,
         // A body that stops behind its reason is as good as a whole one, if the wire has no last marker or
         // if it closed cleanly. Then its calls, among them those held to the end, and its parts end here;
         // in the whole body something may have come first.
-        Ok(Event::CallStarted(_) | Event::CallArgumentFragment(_) | Event::CallFinished(_) | Event::PartFinished(_)) => has_ended,
+        Ok(
+            Event::CallStarted(_)
+            | Event::CallArgumentFragment(_)
+            | Event::CallFinished(_)
+            | Event::PartFinished(_),
+        ) => has_ended,
         Ok(_) => false,
     };
-    if let Some(other) = rest.iter().find(|event| !is_end(event)) {
-        panic!("{other:?} is not in the whole reply at this place");
+    if let Some(other) = (0..rest.len()).find(|index| !is_end(index)) {
+        panic!("{:?} is not in the whole reply at this place", rest[other]);
+    }
+}
+
+/// The events with the whole reply's start, if news came and the name did not: the news waits for it, and then
+/// the start has none.
+fn named(got: &[Result<Event, Error>], whole: &[Result<Event, Error>]) -> Vec<Result<Event, Error>> {
+    let copy = |event: &Result<Event, Error>| match event {
+        Ok(event) => Ok(event.clone()),
+        Err(error) => Err(Error::new(error.kind(), error.message())),
+    };
+    let mut named: Vec<_> = got.iter().map(copy).collect();
+    let [Ok(Event::TurnStarted(start)), said @ .., Err(_)] = named.as_mut_slice() else { return named };
+    let is_news = |event: &Result<Event, Error>| matches!(event, Ok(Event::Provider(_)));
+    if let Some(Ok(Event::TurnStarted(known))) = whole.first()
+        && start.id.is_none()
+        && said.iter().all(is_news)
+    {
+        *start = known.clone();
+    }
+    named
+}
+
+/// Whether the first of these events is a call's input that came whole with its start. It is a fragment only
+/// when the call ends and no other has come: in the whole reply later, here with its abort.
+fn is_given(events: &[Result<Event, Error>], whole: &[Result<Event, Error>]) -> bool {
+    match events {
+        [Ok(Event::CallArgumentFragment(given)), Ok(Event::CallAborted(call)), ..] => {
+            let is_all = given.call == call.call && given.fragment == call.partial;
+            is_all && whole.iter().any(|event| is_same(event, &events[0]))
+        }
+        _ => false,
     }
 }
 
@@ -105,11 +150,17 @@ fn check_errors(input: &Input, trial: &mut Trial) {
         ),
         TestedWire::OpenAiChat => (
             "server_error",
-            frame("", r#"{"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}"#),
+            frame(
+                "",
+                r#"{"error":{"message":"The server had an error","type":"server_error","param":null,"code":null}}"#,
+            ),
         ),
         TestedWire::OpenAiResponses => (
             "server_error",
-            frame("error", r#"{"type":"error","code":"server_error","message":"The server had an error","param":null,"sequence_number":9}"#),
+            frame(
+                "error",
+                r#"{"type":"error","code":"server_error","message":"The server had an error","param":null,"sequence_number":9}"#,
+            ),
         ),
     };
     for place in input.frames.places(ERROR_SAMPLE) {
@@ -118,144 +169,37 @@ fn check_errors(input: &Input, trial: &mut Trial) {
             || {
                 let (mut decoder, mut events) = (input.decoder(), Events::new());
                 decoder.feed(&input.body[..place], &mut events);
-                let before: Vec<_> = events.by_ref().collect();
-                let had_ended = matches!(before.last(), Some(Ok(Event::TurnFinished(_)) | Err(_)));
+                let mut got: Vec<_> = events.by_ref().collect();
+                let before = got.len();
+                let had_ended = matches!(got.last(), Some(Ok(Event::TurnFinished(_)) | Err(_)));
                 decoder.feed(error.as_bytes(), &mut events);
                 decoder.feed(&input.body[place..], &mut events);
                 decoder.end(End::Closed, &mut events);
-                let mut after: Vec<_> = events.collect();
+                got.extend(events);
                 if had_ended {
-                    return assert_same(&after, &[]);
+                    return assert!(got.len() == before, "after the end comes {:?}", got[before]);
                 }
-                match after.pop() {
+                check_laws(&got);
+                match got.last() {
                     Some(Err(error)) => {
-                        assert_eq!((error.kind(), error.code()), (ErrorKind::Provider, Some(code)), "{error}");
+                        assert_eq!(
+                            (error.kind(), error.code()),
+                            (ErrorKind::Provider, Some(code)),
+                            "{error}"
+                        );
                     }
                     other => panic!("after the error comes {other:?}"),
                 }
-                let is_abort = |event: &Result<Event, Error>| {
+                let got = named(&got, &input.whole);
+                let rest = &got[before.max(in_common(&got, &input.whole))..got.len() - 1];
+                let is_abort = |index: &usize| {
+                    let event = &rest[*index];
                     matches!(event, Ok(Event::CallAborted(call)) if call.reason == AbortReason::Error)
+                        || is_given(&rest[*index..], &input.whole)
                 };
-                let other = after.iter().find(|event| !is_abort(event));
+                let other = (0..rest.len()).find(|index| !is_abort(index)).map(|index| &rest[index]);
                 assert!(other.is_none(), "with the error comes {other:?}");
             },
         );
     }
-}
-
-/// Where a body says that something is over, read from its frames by the table of the design. All offsets are
-/// those at which the data that says it is complete.
-struct Marks {
-    /// A call may be finished from here on, one a mark.
-    calls: Vec<usize>,
-    /// The reason, or the last marker: from here on every call may be finished, and the turn.
-    turn: usize,
-    /// The same for a body that is reset.
-    turn_if_reset: usize,
-}
-
-/// What a prefix may say.
-#[derive(PartialEq)]
-struct May {
-    finish_calls: usize,
-    finish_turn: bool,
-}
-
-impl Marks {
-    fn of(wire: TestedWire, frames: &[Frame]) -> Self {
-        let mut marks = Self { calls: Vec::new(), turn: usize::MAX, turn_if_reset: usize::MAX };
-        match wire {
-            TestedWire::Anthropic => marks.read_messages(frames),
-            TestedWire::OpenAiChat => marks.read_chat(frames),
-            TestedWire::OpenAiResponses => marks.read_responses(frames),
-        }
-        marks
-    }
-
-    /// A block's stop finishes a call once the turn goes on: with another block, which may begin without a
-    /// start, or with the reason. The turn is finished once the reason is there, however the body ends.
-    fn read_messages(&mut self, frames: &[Frame]) {
-        let (mut stopped, mut started) = (0, Vec::new());
-        for frame in frames {
-            let Some(json) = frame.json() else { continue };
-            let index = json.get("index").and_then(|index| index.number());
-            let goes_on = match frame.kind().as_str() {
-                "content_block_start" => true,
-                "content_block_delta" => !started.contains(&index),
-                "content_block_stop" => {
-                    stopped += 1;
-                    false
-                }
-                "message_start" => {
-                    let blocks = json.at(&["message", "content"]).map_or(0, |content| content.elements().len());
-                    stopped += blocks;
-                    started.extend((0..blocks as u64).map(Some));
-                    blocks > 0
-                }
-                "message_stop" => {
-                    self.end(frame, true);
-                    false
-                }
-                _ => false,
-            };
-            if goes_on {
-                started.push(index);
-                self.calls.extend(vec![frame.data_end; std::mem::take(&mut stopped)]);
-            }
-            let reasons = [["delta", "stop_reason"], ["message", "stop_reason"]];
-            if reasons.iter().any(|path| json.at(path).is_some_and(says_something)) {
-                self.end(frame, true);
-            }
-        }
-    }
-
-    /// Everything ends with the reason, if the body closes cleanly, or with the last marker.
-    fn read_chat(&mut self, frames: &[Frame]) {
-        for frame in frames {
-            if frame.data.trim() == "[DONE]" {
-                self.end(frame, true);
-            }
-            let Some(json) = frame.json() else { continue };
-            let choices = json.get("choices").map(|choices| choices.elements()).unwrap_or_default();
-            if choices.iter().any(|choice| choice.get("finish_reason").is_some_and(says_something)) {
-                self.end(frame, false);
-            }
-        }
-    }
-
-    /// A call ends with its item, everything with the terminal event.
-    fn read_responses(&mut self, frames: &[Frame]) {
-        for frame in frames {
-            let Some(json) = frame.json() else { continue };
-            match frame.kind().as_str() {
-                "response.output_item.done" => {
-                    let kind = json.at(&["item", "type"]).and_then(|kind| kind.string());
-                    if matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
-                        self.calls.push(frame.data_end);
-                    }
-                }
-                "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-                    self.end(frame, true);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn end(&mut self, frame: &Frame, also_if_reset: bool) {
-        self.turn = self.turn.min(frame.data_end);
-        if also_if_reset {
-            self.turn_if_reset = self.turn_if_reset.min(frame.data_end);
-        }
-    }
-
-    fn allow(&self, length: usize, is_clean: bool) -> May {
-        let finish_turn = length >= if is_clean { self.turn } else { self.turn_if_reset };
-        let calls = self.calls.iter().filter(|mark| **mark <= length).count();
-        May { finish_calls: if finish_turn { usize::MAX } else { calls }, finish_turn }
-    }
-}
-
-fn says_something(value: &crate::json::Json<'_>) -> bool {
-    !matches!(value.text, "null" | "\"\"")
 }

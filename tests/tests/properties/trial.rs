@@ -74,7 +74,10 @@ pub(crate) fn try_all<T: Sync>(
     let Trial { count, sampled, mut failures } = total.into_inner().unwrap();
     failures.sort();
     // Past the capture of the test's output: the totals belong into every log.
-    let report = format!("property {property}: {count} variations of {} inputs, {sampled} of them sampled\n", inputs.len());
+    let report = format!(
+        "property {property}: {count} variations of {} inputs, {sampled} of them sampled\n",
+        inputs.len()
+    );
     std::io::stderr().write_all(report.as_bytes()).unwrap();
     assert!(count > 0, "the property {property} was tried on nothing");
     let shown = failures.iter().take(SHOWN).map(|failure| format!("\n\n{failure}")).collect::<String>();

@@ -79,7 +79,10 @@ const CHAT: &[Row] = &[
     row(".choices[].delta.tool_calls[]", &["index", "id", "type", "function", "custom", "extra_content"]),
     row(".choices[].delta.tool_calls[].function", &["name", "arguments"]),
     row(".choices[].delta.tool_calls[].custom", &["name", "input"]),
-    row(".usage", &["prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"]),
+    row(
+        ".usage",
+        &["prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"],
+    ),
 ];
 
 const RESPONSES: &[Row] = &[
@@ -104,7 +107,10 @@ const RESPONSES: &[Row] = &[
         ],
     ),
     row(".response", &["error", "incomplete_details", "output", "usage", "status", "model"]),
-    row(".response.usage", &["input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details"]),
+    row(
+        ".response.usage",
+        &["input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details"],
+    ),
     row_of(".item", "function_call", &["id", "arguments", "status", "namespace", "caller"]),
     row_of(".item", "custom_tool_call", &["id", "input", "status", "namespace", "caller"]),
     row_of(".item", "message", &["id", "status", "phase", "content"]),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use turnstream::{Error, Event, PartIndex, RawJson};
+use turnstream::{Error, Event, PartIndex, RawJson, TurnStarted};
 
 use super::NEWS;
 
@@ -10,12 +10,19 @@ use super::NEWS;
 pub(super) fn without_news(events: &[Result<Event, Error>]) -> Vec<Result<Event, Error>> {
     let is_news = |event: &&Event| match event {
         Event::Provider(provider) => provider.name.contains(NEWS),
-        Event::PartFinished(finished) => {
-            finished.replay.as_ref().is_some_and(|replay| replay.data.as_str().contains("\"type\":\"x_news\""))
-        }
+        Event::PartFinished(finished) => finished
+            .replay
+            .as_ref()
+            .is_some_and(|replay| replay.data.as_str().contains("\"type\":\"x_news\"")),
         _ => false,
     };
-    renumbered(events, |event| (!is_news(&event)).then(|| event.clone()))
+    let mut kept = renumbered(events, |event| (!is_news(&event)).then(|| event.clone()));
+    let is_unnamed = |start: &TurnStarted| *start == TurnStarted::default();
+    if matches!(&kept[..], [Ok(Event::TurnStarted(start)), Err(_)] if is_unnamed(start)) {
+        // Without the news there was nothing to start for.
+        kept.drain(..1);
+    }
+    kept
 }
 
 /// The events without what may show an unknown field: the provider's own objects, and the errors' bodies.
@@ -29,7 +36,9 @@ pub(super) fn roughly(events: &[Result<Event, Error>]) -> Vec<Result<Event, Erro
             _ => {}
         }
     }
-    for part in events.iter().flatten().filter(|event| !matches!(event, Event::PartFinished(_))).filter_map(part) {
+    for part in
+        events.iter().flatten().filter(|event| !matches!(event, Event::PartFinished(_))).filter_map(part)
+    {
         opaque.remove(&part);
     }
     renumbered(events, |event| {
@@ -55,13 +64,18 @@ fn renumbered(
     events: &[Result<Event, Error>],
     keep: impl Fn(&Event) -> Option<Event>,
 ) -> Vec<Result<Event, Error>> {
-    let mut kept: Vec<Result<Event, Error>> = events
-        .iter()
-        .filter_map(|event| match event {
-            Ok(event) => keep(event).map(Ok),
-            Err(error) => Some(Err(without_body(error))),
-        })
-        .collect();
+    let mut kept: Vec<Result<Event, Error>> = Vec::with_capacity(events.len());
+    for event in events {
+        match event {
+            Ok(event) => kept.extend(keep(event).map(Ok)),
+            Err(error) => {
+                // A part that is news is output, and makes the error partial.
+                let is_output = |event: &Event| !matches!(event, Event::TurnStarted(_) | Event::Provider(_));
+                let is_partial = kept.iter().flatten().any(is_output);
+                kept.push(Err(without_body(error).with_partial(is_partial)));
+            }
+        }
+    }
     let parts: BTreeSet<PartIndex> = kept.iter().flatten().filter_map(part).collect();
     let numbers: BTreeMap<PartIndex, PartIndex> = parts.into_iter().zip((0..).map(PartIndex)).collect();
     for event in kept.iter_mut().flatten() {
@@ -74,7 +88,7 @@ fn renumbered(
 
 /// An error's body is the frame that it is about, or the start of the reply.
 fn without_body(error: &Error) -> Error {
-    let copy = Error::new(error.kind(), error.message()).with_partial(error.partial());
+    let copy = Error::new(error.kind(), error.message());
     match error.code() {
         Some(code) => copy.with_code(code),
         None => copy,

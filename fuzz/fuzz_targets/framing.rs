@@ -30,7 +30,10 @@ fn events(body: &[u8], size: usize) -> (Vec<Frame>, bool, bool, Vec<u8>) {
     while let Some(frame) = framer.finish() {
         frames.push(frame.map(|frame| (frame.event.to_owned(), frame.data.to_owned())));
     }
-    (frames, framer.saw_field(), framer.saw_anything(), framer.preamble().to_vec())
+    // Over the limit the framer is dead, and what it kept of the body has no meaning.
+    let is_dead = frames.iter().any(|frame| matches!(frame, Err(FrameError::TooLarge { .. })));
+    let preamble = if is_dead { Vec::new() } else { framer.preamble().to_vec() };
+    (frames, framer.saw_field(), framer.saw_anything(), preamble)
 }
 
 fn lines(body: &[u8], size: usize) -> Vec<Result<String, FrameError>> {

@@ -34,7 +34,8 @@ impl Conversation {
             self.push_reply(message);
             return;
         }
-        let mut open: Vec<Text> = self.open_calls().into_iter().map(|call| call.id.clone()).collect();
+        let open = self.open_calls().into_iter().map(|call| (call.id.clone(), call.original_id.clone()));
+        let mut open: Vec<_> = open.collect();
         for part in &mut message.parts {
             if let Part::Result(result) = part
                 && let Some(id) = take_answered(&mut open, &result.call_id)
@@ -54,7 +55,8 @@ impl Conversation {
         for part in &mut message.parts {
             if let Part::Call(call) = part {
                 if !taken.insert(call.id.clone()) {
-                    call.id = fresh(&call.id, &taken);
+                    let fresh = fresh(&call.id, &taken);
+                    call.original_id = Some(std::mem::replace(&mut call.id, fresh));
                     taken.insert(call.id.clone());
                 }
                 ids.push(call.id.clone());
@@ -135,14 +137,11 @@ fn fresh(id: &str, taken: &HashSet<Text>) -> Text {
 
 /// The open call that a result for `id` answers: the one of that id, or the first that had it and got a
 /// fresh one.
-fn take_answered(open: &mut Vec<Text>, id: &str) -> Option<Text> {
-    let is_fresh_of = |candidate: &str| {
-        let number = candidate.strip_prefix(id).and_then(|rest| rest.strip_prefix('_'));
-        number.is_some_and(|number| number.parse::<u64>().is_ok())
-    };
-    let same = open.iter().position(|candidate| candidate == id);
-    let position = same.or_else(|| open.iter().position(|candidate| is_fresh_of(candidate)))?;
-    Some(open.remove(position))
+fn take_answered(open: &mut Vec<(Text, Option<Text>)>, id: &str) -> Option<Text> {
+    let same = open.iter().position(|(open, _)| open == id);
+    let had_it = || open.iter().position(|(_, original)| original.as_deref() == Some(id));
+    let position = same.or_else(had_it)?;
+    Some(open.remove(position).0)
 }
 
 #[cfg(test)]
@@ -173,6 +172,14 @@ mod tests {
         let ids: Vec<_> =
             conversation.messages().iter().flat_map(Message::calls).map(|call| &*call.id).collect();
         assert_eq!(ids, ["x:0", "x:0_2", "x:0_3", "x:0_4"]);
+    }
+
+    #[test]
+    fn a_result_too_many_answers_no_other_call() {
+        let mut conversation = Conversation::new();
+        conversation.push(reply(&["call", "call_2"]));
+        conversation.push(Message::results(["call", "call"].map(|id| ResultPart::text(id, "f", "x"))));
+        assert_eq!(conversation.open_calls().iter().map(|call| &*call.id).collect::<Vec<_>>(), ["call_2"]);
     }
 
     #[test]

@@ -140,10 +140,7 @@ fn take<I: Interpret>(frame: Result<SseFrame<'_>, FrameError>, interpreter: &mut
                 ledger.fail(error.with_source(bad.problem));
             }
         }
-        Err(FrameError::TooLarge { limit, seen }) => {
-            let message = format!("the reply went over the limit `frame_bytes`: {seen} of at most {limit}");
-            ledger.fail(Error::new(ErrorKind::LimitExceeded, message));
-        }
+        Err(FrameError::TooLarge { limit, seen }) => ledger.limit_exceeded("frame_bytes", limit, seen),
         Err(FrameError::NotUtf8 { valid_up_to, start }) => {
             let message = format!("a frame is not UTF-8 after its first {valid_up_to} bytes");
             ledger.fail(Error::new(ErrorKind::Malformed, message).with_body(start.as_bytes()));
@@ -151,7 +148,10 @@ fn take<I: Interpret>(frame: Result<SseFrame<'_>, FrameError>, interpreter: &mut
     }
 }
 
-/// Whether a body that was cut in its first bytes may have been going to say a field's name.
+/// Whether a body of nothing but comments was cut where it may have been going to say a field's name.
 fn starts_a_field(body: &[u8]) -> bool {
-    ["data:", "event:", "id:", "retry:"].iter().any(|field| field.as_bytes().starts_with(body))
+    let mut lines = body.rsplit(|byte| matches!(byte, b'\n' | b'\r'));
+    let torn = lines.next().unwrap_or_default();
+    ["data:", "event:", "id:", "retry:"].iter().any(|field| field.as_bytes().starts_with(torn))
+        && lines.all(|line| matches!(line, [] | [b':', ..]))
 }

@@ -13,7 +13,7 @@ use crate::{
     request::Warning,
 };
 
-/// Headers that carry a key. A caller who sets one of them replaces the others.
+/// Headers that carry a key. A caller who sets one of them replaces the wire's own key.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
 /// Where a wire's requests go: base URL, key and headers. Every wire's config holds one.
@@ -97,23 +97,22 @@ impl Endpoint {
         // Compressing proxies hold a stream back to its end.
         all.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in headers {
-            all.insert(HeaderName::from_static(name), plain_value(name, value)?);
+            all.insert(header_name(name)?, plain_value(name, value)?);
         }
-        if let Some(key) = &self.key {
+        let brings_key = |(name, _): &(String, SecretString)| {
+            KEY_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header))
+        };
+        if let Some(key) = &self.key
+            && !self.headers.iter().any(brings_key)
+        {
             let (name, value) = match self.key_header {
                 KeyHeader::Bearer => ("authorization", format!("Bearer {}", key.expose_secret())),
                 KeyHeader::Named(name) => (name, key.expose_secret().to_owned()),
             };
-            all.insert(HeaderName::from_static(name), secret_value(name, &value)?);
+            all.insert(header_name(name)?, secret_value(name, &value)?);
         }
         for (name, value) in &self.headers {
-            let value = secret_value(name, value.expose_secret())?;
-            let name = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| Error::new(ErrorKind::Config, format!("`{name}` is not a header's name")))?;
-            if KEY_HEADERS.contains(&name.as_str()) {
-                KEY_HEADERS.iter().for_each(|other| drop(all.remove(*other)));
-            }
-            all.insert(name, value);
+            all.insert(header_name(name)?, secret_value(name, value.expose_secret())?);
         }
         let body = serde_json::to_vec(body).map_err(|error| {
             Error::new(ErrorKind::Config, "the request cannot be written as JSON").with_source(error)
@@ -199,6 +198,11 @@ fn masked(url: &Url) -> String {
     url.into()
 }
 
+fn header_name(name: &str) -> Result<HeaderName, Error> {
+    HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| Error::new(ErrorKind::Config, format!("`{name}` is not a header's name")))
+}
+
 fn plain_value(name: &str, value: &str) -> Result<HeaderValue, Error> {
     HeaderValue::from_str(value).map_err(|_| {
         Error::new(ErrorKind::Config, format!("the value of the header `{name}` cannot be sent"))
@@ -243,6 +247,18 @@ mod tests {
         assert_eq!(request.headers.get_all("authorization").iter().collect::<Vec<_>>(), ["Api-Key z"]);
         assert_eq!(request.headers.get("x-trace").unwrap(), "1");
         assert!(!request.headers.contains_key("x-api-key"));
+        // A gateway may want its own key and the provider's.
+        let request = endpoint.header("X-Api-Key", "k2".to_owned()).post("messages", &[], &()).unwrap();
+        assert_eq!(request.headers.get("authorization").unwrap(), "Api-Key z");
+        assert_eq!(request.headers.get("x-api-key").unwrap(), "k2");
+    }
+
+    #[test]
+    fn a_header_name_of_the_callers_never_panics() {
+        let endpoint = |name| Endpoint::new("https://h", KeyHeader::Named(name)).key("k".to_owned());
+        let request = endpoint("X-Api-Key").post("messages", &[], &()).unwrap();
+        assert_eq!(request.headers.get("x-api-key").unwrap(), "k");
+        assert_eq!(endpoint("no name").post("messages", &[], &()).unwrap_err().kind(), ErrorKind::Config);
     }
 
     #[test]

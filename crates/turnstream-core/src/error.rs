@@ -13,9 +13,8 @@ const BODY_LIMIT: usize = 2048;
 /// errors apart by [`kind`](Error::kind).
 pub struct Error(Box<Inner>);
 
-#[derive(Default)]
 struct Inner {
-    kind: Option<ErrorKind>,
+    kind: ErrorKind,
     message: String,
     status: Option<u16>,
     code: Option<String>,
@@ -138,12 +137,23 @@ impl fmt::Display for ErrorKind {
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind: Some(kind), message: message.into(), ..Inner::default() }))
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            status: None,
+            code: None,
+            request_id: None,
+            retry_after: None,
+            retryable: None,
+            partial: false,
+            body: None,
+            source: None,
+        }))
     }
 
     /// What kind of error it is.
     pub fn kind(&self) -> ErrorKind {
-        self.0.kind.unwrap_or(ErrorKind::Provider)
+        self.0.kind
     }
 
     /// What it says, without its kind and status. A provider's message stands here as it came.
@@ -225,8 +235,13 @@ impl Error {
 
     /// The same error with the start of the body that caused it; the rest is left out.
     pub fn with_body(mut self, body: &[u8]) -> Self {
-        let start = body.get(..BODY_LIMIT).unwrap_or(body);
-        self.0.body = Some(String::from_utf8_lossy(start).into_owned());
+        let (start, is_whole) = body.get(..BODY_LIMIT).map_or((body, true), |start| (start, false));
+        let mut text = String::from_utf8_lossy(start).into_owned();
+        // The cut may have gone through a character.
+        if !is_whole {
+            text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
+        }
+        self.0.body = Some(text);
         self
     }
 

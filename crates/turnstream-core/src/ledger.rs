@@ -56,6 +56,8 @@ pub struct Ledger {
     has_client_call: bool,
     has_refusal: bool,
     reason: Option<(Reason, Option<Text>)>,
+    /// Whether output came after a reason.
+    reason_was_early: bool,
     usage: Option<Usage>,
     /// News from before the turn was named. It waits a little: behind the start, which then has its name.
     early: Vec<ProviderEvent>,
@@ -100,6 +102,7 @@ impl Ledger {
             has_client_call: false,
             has_refusal: false,
             reason: None,
+            reason_was_early: false,
             usage: None,
             early: Vec::new(),
         }
@@ -115,9 +118,10 @@ impl Ledger {
         self.over
     }
 
-    /// Whether a reason has been given and only the wire's last marker is missing.
+    /// Whether a reason has been given and only the wire's last marker is missing. Some proxies give one
+    /// with every frame: a reason behind which more came has shown that it means nothing.
     pub fn is_settled(&self) -> bool {
-        self.reason.is_some() && !self.over
+        self.reason.is_some() && !self.reason_was_early && !self.over
     }
 
     /// The provider named the turn. The first id and model that are not empty count.
@@ -183,7 +187,7 @@ impl Ledger {
             None => {
                 self.finish_closed();
                 if self.calls.len() >= self.limits.calls {
-                    return self.fail_limit("calls", self.limits.calls, self.calls.len() + 1);
+                    return self.limit_exceeded("calls", self.limits.calls, self.calls.len() + 1);
                 }
                 self.slots.insert(key.clone(), self.calls.len());
                 self.calls.push(Call::new(key));
@@ -300,12 +304,15 @@ impl Ledger {
         self.usage.get_or_insert_default().update(usage);
     }
 
-    /// The wire gave a reason. It takes effect when the turn ends; of several the most alarming counts.
+    /// The wire gave a reason. It takes effect when the turn ends; of several the most alarming counts. One
+    /// that is no cut says that the turn went on behind the calls that were closed.
     pub fn reason(&mut self, reason: Reason, raw: &str) {
-        let raw = not_empty(Some(raw)).map(Text::from);
-        match &self.reason {
-            Some((known, _)) if known.or_worse(reason) == *known => {}
-            _ => self.reason = Some((reason, raw)),
+        let worst = self.reason.as_ref().map_or(reason, |(known, _)| known.or_worse(reason));
+        if !worst.is_cut() && !self.has_refusal {
+            self.finish_closed();
+        }
+        if self.reason.as_ref().is_none_or(|(known, _)| *known != worst) {
+            self.reason = Some((worst, not_empty(Some(raw)).map(Text::from)));
         }
     }
 
@@ -314,13 +321,16 @@ impl Ledger {
         if self.over {
             return;
         }
+        for index in self.open_calls() {
+            self.take_given(index);
+        }
         let refusal = self.has_refusal.then_some(Reason::Refusal);
         match self.reason.take() {
             Some((reason, raw)) => {
                 let reason = refusal.map_or(reason, |refusal| reason.or_worse(refusal));
                 self.end_turn(TurnFinished { raw_reason: raw, ..TurnFinished::new(reason) });
             }
-            None => match self.calls.iter_mut().position(|call| !call.is_over() && !call.is_complete()) {
+            None => match self.calls.iter_mut().position(Call::is_incomplete) {
                 Some(index) => {
                     let name = self.calls.get(index).map(Call::describe).unwrap_or_default();
                     let message = format!("the stream ended without a reason, and {name} is not complete");
@@ -386,7 +396,8 @@ impl Ledger {
         self.events.push(Err(error));
     }
 
-    fn fail_limit(&mut self, limit: &str, most: usize, seen: usize) {
+    /// The turn ends because it went over one of the [`Limits`].
+    pub fn limit_exceeded(&mut self, limit: &str, most: usize, seen: usize) {
         let message = format!("the reply went over the limit `{limit}`: {seen} of at most {most}");
         self.fail(Error::new(ErrorKind::LimitExceeded, message));
     }
@@ -506,7 +517,7 @@ impl Ledger {
         }
         let length = call.text().len() + text.len();
         if length > self.limits.argument_bytes {
-            return self.fail_limit("argument_bytes", self.limits.argument_bytes, length);
+            return self.limit_exceeded("argument_bytes", self.limits.argument_bytes, length);
         }
         call.push(text);
         let ordinal = call.ordinal();
@@ -596,7 +607,7 @@ impl Ledger {
         }
         self.text_bytes += text.len();
         if self.text_bytes > self.limits.text_bytes {
-            return self.fail_limit("text_bytes", self.limits.text_bytes, self.text_bytes);
+            return self.limit_exceeded("text_bytes", self.limits.text_bytes, self.text_bytes);
         }
         self.has_refusal |= kind == Prose::Refusal;
         self.emit(match kind {
@@ -637,7 +648,7 @@ impl Ledger {
         self.next_part = self.next_part.saturating_add(1);
         let count = usize::try_from(self.next_part).unwrap_or(usize::MAX);
         if count > self.limits.parts {
-            self.fail_limit("parts", self.limits.parts, count);
+            self.limit_exceeded("parts", self.limits.parts, count);
         }
         part
     }
@@ -682,6 +693,7 @@ impl Ledger {
         }
         self.ensure_started();
         self.output_given = true;
+        self.reason_was_early |= self.reason.is_some() && is_said_by_the_model(&event);
         self.events.push(Ok(event));
     }
 
@@ -698,6 +710,17 @@ impl Ledger {
             self.events.push(Ok(Event::Provider(news)));
         }
     }
+}
+
+fn is_said_by_the_model(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::TextDelta(_)
+            | Event::ReasoningDelta(_)
+            | Event::RefusalDelta(_)
+            | Event::CallStarted(_)
+            | Event::CallArgumentFragment(_)
+    )
 }
 
 fn not_empty(text: Option<&str>) -> Option<&str> {

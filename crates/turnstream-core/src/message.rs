@@ -158,6 +158,30 @@ impl From<Audio> for Part {
     }
 }
 
+impl From<TextPart> for Part {
+    fn from(text: TextPart) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<ReasoningPart> for Part {
+    fn from(reasoning: ReasoningPart) -> Self {
+        Self::Reasoning(reasoning)
+    }
+}
+
+impl From<OpaquePart> for Part {
+    fn from(block: OpaquePart) -> Self {
+        Self::Opaque(block)
+    }
+}
+
+impl From<String> for Part {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
 impl From<&str> for Part {
     fn from(text: &str) -> Self {
         Self::text(text)
@@ -179,6 +203,11 @@ impl TextPart {
     /// A text that came from no wire.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), replay: None }
+    }
+
+    /// The same text, with what its wire needs back.
+    pub fn with_replay(self, replay: Replay) -> Self {
+        Self { replay: Some(replay), ..self }
     }
 }
 
@@ -242,6 +271,16 @@ impl Document {
         Self { source, name: None }
     }
 
+    /// A document at an address that the provider fetches.
+    pub fn url(url: impl Into<String>) -> Self {
+        Self::new(Source::Url(url.into()))
+    }
+
+    /// A document in base64; `media_type` is for example `application/pdf`.
+    pub fn base64(media_type: impl Into<String>, data: impl Into<String>) -> Self {
+        Self::new(Source::Base64 { media_type: media_type.into(), data: data.into() })
+    }
+
     /// The same document with a name.
     pub fn with_name(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }
@@ -257,6 +296,11 @@ pub struct Audio {
 }
 
 impl Audio {
+    /// Sound in base64; `media_type` is for example `audio/wav`.
+    pub fn base64(media_type: impl Into<String>, data: impl Into<String>) -> Self {
+        Self::new(Source::Base64 { media_type: media_type.into(), data: data.into() })
+    }
+
     /// Sound from any source; in base64 its media type is for example `audio/wav`.
     pub fn new(source: Source) -> Self {
         Self { source }
@@ -291,6 +335,9 @@ pub struct CallPart {
     pub name: Text,
     /// The arguments, verbatim.
     pub arguments: Arguments,
+    /// The provider's id, where it stood in the conversation already and this call got a fresh one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_id: Option<Text>,
     /// How the arguments are meant.
     #[serde(default, skip_serializing_if = "is_default")]
     pub input: InputKind,
@@ -309,10 +356,26 @@ impl CallPart {
             id: id.into(),
             name: name.into(),
             arguments: arguments.into(),
+            original_id: None,
             input: InputKind::Json,
             made_up_id: false,
             replay: None,
         }
+    }
+
+    /// The same call with another kind of input.
+    pub fn with_input(self, input: InputKind) -> Self {
+        Self { input, ..self }
+    }
+
+    /// The same call, its id marked as made up.
+    pub fn with_made_up_id(self) -> Self {
+        Self { made_up_id: true, ..self }
+    }
+
+    /// The same call, with what its wire needs back.
+    pub fn with_replay(self, replay: Replay) -> Self {
+        Self { replay: Some(replay), ..self }
     }
 }
 
@@ -349,6 +412,11 @@ impl ResultPart {
     /// The same result, as a failure.
     pub fn with_error(self) -> Self {
         Self { is_error: true, ..self }
+    }
+
+    /// The same result, for a call with another kind of input.
+    pub fn with_input(self, input: InputKind) -> Self {
+        Self { input, ..self }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
 /// assert_eq!(request.conversation.messages(), [Message::user("Where is order A-4471?")]);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Request {
     /// System texts, in order.
@@ -187,6 +187,7 @@ pub trait WireOptions: Serialize + DeserializeOwned + Default {
 
 /// A tool, as a model is told of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ToolSpec {
     /// Its name: letters, digits, `_` and `-`, 1 to 64 of them.
@@ -309,6 +310,7 @@ impl ReasoningEffort {
 
 /// A JSON schema that an answer must follow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OutputSchema {
     /// A name for it: letters, digits, `_` and `-`.
@@ -319,6 +321,7 @@ pub struct OutputSchema {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether the provider must hold the model to it. Yes by default.
+    #[serde(default = "yes")]
     pub strict: bool,
 }
 
@@ -326,6 +329,16 @@ impl OutputSchema {
     /// A schema that the provider holds the model to.
     pub fn new(name: impl Into<Text>, schema: impl Into<RawJson>) -> Self {
         Self { name: name.into(), schema: schema.into(), description: None, strict: true }
+    }
+
+    /// The same schema, with words for the model.
+    pub fn with_description(self, description: impl Into<String>) -> Self {
+        Self { description: Some(description.into()), ..self }
+    }
+
+    /// The same schema, held to or only asked for.
+    pub fn with_strict(self, strict: bool) -> Self {
+        Self { strict, ..self }
     }
 }
 
@@ -346,6 +359,10 @@ impl Warning {
     }
 }
 
+fn yes() -> bool {
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,6 +375,13 @@ mod tests {
         for name in ["", "srv.get file", "名前", &"a".repeat(65)] {
             assert_eq!(ToolSpec::new(name).check_name().unwrap_err().kind(), ErrorKind::Config, "{name}");
         }
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_refused_and_strict_is_the_default() {
+        assert!(serde_json::from_str::<Request>(r#"{"messages":[],"max_token":5}"#).is_err());
+        let schema: OutputSchema = serde_json::from_str(r#"{"name":"a","schema":{}}"#).unwrap();
+        assert!(schema.strict);
     }
 
     #[test]

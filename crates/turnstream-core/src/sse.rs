@@ -163,7 +163,7 @@ impl SseFramer {
         self.saw_anything
     }
 
-    /// The first bytes of the body, at most 16 KiB, as long as no field has been seen; then nothing.
+    /// The first bytes of the body, at most 64 KiB, as long as no field has been seen; then nothing.
     ///
     /// With them a caller can show, or parse, a body that is no event stream. A byte-order mark is left out.
     pub fn preamble(&self) -> &[u8] {
@@ -320,7 +320,7 @@ enum Data {
     Joined,
 }
 
-const PREAMBLE_BYTES: usize = 16 * 1024;
+const PREAMBLE_BYTES: usize = 64 * 1024;
 const SHOWN_BYTES: usize = 256;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A [`Turn`]: one reply put together from its events.
 
-use std::{error::Error as StdError, fmt};
+use std::{collections::BTreeMap, error::Error as StdError, fmt};
 
 use crate::{
     error::Error,
@@ -132,7 +132,7 @@ impl From<TurnError> for Error {
 pub struct TurnBuilder {
     turn: Turn,
     /// The parts by number; a part that has said nothing yet, and an aborted call, is `None`.
-    parts: Vec<Draft>,
+    parts: BTreeMap<PartIndex, Draft>,
     /// The part of each call, by ordinal.
     calls: Vec<PartIndex>,
 }
@@ -225,7 +225,7 @@ impl TurnBuilder {
         turn.calls.sort_by_key(|call| call.call);
         turn.parts = self
             .parts
-            .into_iter()
+            .into_values()
             .filter_map(|draft| match draft {
                 Draft::Part(part) => Some(part),
                 _ => None,
@@ -259,11 +259,7 @@ impl TurnBuilder {
     }
 
     fn draft(&mut self, index: PartIndex) -> &mut Draft {
-        let index = usize::try_from(index.0).unwrap_or(usize::MAX);
-        if self.parts.len() <= index {
-            self.parts.resize_with(index + 1, Draft::default);
-        }
-        self.parts.get_mut(index).expect("the list was made long enough")
+        self.parts.entry(index).or_default()
     }
 }
 

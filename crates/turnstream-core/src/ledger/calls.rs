@@ -184,6 +184,12 @@ impl Call {
         }
     }
 
+    /// Whether the call goes on: it is neither complete nor over. A slot that never said anything is no call.
+    pub(super) fn is_incomplete(&mut self) -> bool {
+        let is_call = self.ordinal.is_some() || self.is_held();
+        is_call && !self.is_over && !self.is_complete()
+    }
+
     /// Whether the text is what finished arguments may be.
     pub(super) fn is_whole(&mut self) -> bool {
         self.input == InputKind::Text || self.is_complete() || self.scanner.is_blank()
@@ -209,8 +215,8 @@ impl Call {
 
     /// The call in words, for errors.
     pub(super) fn describe(&self) -> String {
-        let Self { key, id, name, .. } = self;
-        match (name.as_str(), id.as_str()) {
+        let Self { key, .. } = self;
+        match (shortened(&self.name), shortened(&self.id)) {
             ("", "") => format!("the call with key {key}"),
             ("", id) => format!("the call {id}"),
             (name, "") => format!("a call of `{name}`"),
@@ -225,3 +231,11 @@ impl Call {
         }
     }
 }
+
+/// The start of an id or a name: what a provider sends may be as long as a frame.
+pub(super) fn shortened(text: &str) -> &str {
+    let end = text.char_indices().nth(SHOWN_CHARACTERS).map_or(text.len(), |(end, _)| end);
+    text.get(..end).unwrap_or(text)
+}
+
+const SHOWN_CHARACTERS: usize = 64;

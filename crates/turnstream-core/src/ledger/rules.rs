@@ -4,6 +4,8 @@ use std::fmt;
 
 use crate::{event::InputKind, text::Text};
 
+use super::calls::shortened;
+
 /// How a wire ends calls and turns: its row of the design's table.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -62,7 +64,7 @@ impl fmt::Display for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Index(index) => index.fmt(formatter),
-            Self::Item(id) => write!(formatter, "`{id}`"),
+            Self::Item(id) => write!(formatter, "`{}`", shortened(id)),
         }
     }
 }

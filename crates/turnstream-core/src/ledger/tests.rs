@@ -340,6 +340,43 @@ fn nothing_comes_after_the_end() {
 }
 
 #[test]
+fn a_reason_that_is_no_cut_finishes_the_blocks_that_stopped() {
+    let call = || [Call(1, "a", "f"), Append(1, "{}"), Close(1)];
+    let script: Vec<Say> = call().into_iter().chain([Say::Reason(Reason::ToolCalls), broken()]).collect();
+    assert_eq!(run(BLOCKS, &script)[2..], ["finish 0 {}", "end ToolCalls"]);
+    let end = [Say::Reason(Reason::Length), Say::Reason(Reason::ToolCalls), Say::End];
+    let script: Vec<Say> = call().into_iter().chain(end).collect();
+    assert_eq!(run(BLOCKS, &script)[2..], ["abort 0 {} Length", "end Length"]);
+}
+
+#[test]
+fn input_given_whole_counts_when_a_cut_or_a_missing_reason_is_judged() {
+    let cut = [Call(2, "b", "f"), Append(2, "{"), Say::Reason(Reason::Length), Say::End];
+    let script: Vec<Say> = [Given(1, "{\"q\":1}")].into_iter().chain(cut).collect();
+    let want = ["piece 0 {\"q\":1}", "finish 0 {\"q\":1}", "abort 1 { Length", "end Length"];
+    assert_eq!(run(BLOCKS, &script)[3..], want);
+    let lines = run(BLOCKS, &[Given(1, "{\"q\":1}"), Close(1), Say::End]);
+    assert_eq!(lines[2..], ["finish 0 {\"q\":1}", "end ToolCalls inferred"]);
+}
+
+#[test]
+fn a_slot_that_said_nothing_is_no_incomplete_call() {
+    assert_eq!(run(SLOTS, &[Call(0, "x", ""), Part, Text("a"), Say::End]), ["text a", "end Stop inferred"]);
+}
+
+#[test]
+fn a_reason_behind_which_more_came_settles_nothing() {
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    let part = ledger.part_began();
+    ledger.text(part, &"a".into());
+    ledger.reason(Reason::Stop, "stop");
+    assert!(ledger.is_settled());
+    ledger.text(part, &"b".into());
+    ledger.reason(Reason::Stop, "stop");
+    assert!(!ledger.is_settled());
+}
+
+#[test]
 fn the_most_alarming_reason_counts() {
     let script =
         [Say::Reason(Reason::Stop), Say::Reason(Reason::Length), Say::Reason(Reason::ToolCalls), Say::End];

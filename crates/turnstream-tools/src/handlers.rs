@@ -1,7 +1,7 @@
 //! The handlers of a run that are running: tasks that it owns.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     panic::AssertUnwindSafe,
     sync::{Arc, atomic::AtomicBool},
     task::{Context, Poll},
@@ -9,7 +9,11 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
+use tokio::{
+    runtime::Handle,
+    sync::mpsc,
+    task::{self, JoinError, JoinSet},
+};
 use turnstream_core::CallIndex;
 
 use crate::{
@@ -26,7 +30,9 @@ const PROGRESS_REPORTS: usize = 256;
 
 /// Dropping it aborts every handler.
 pub(crate) struct Handlers {
-    tasks: JoinSet<Finished>,
+    tasks: JoinSet<Result<Answer, ToolError>>,
+    /// The call that each task answers. A task that dies cannot say it itself.
+    calls: HashMap<task::Id, CallIndex>,
     finished: VecDeque<Finished>,
     progress: mpsc::Receiver<HandlerProgress>,
     progress_sender: mpsc::Sender<HandlerProgress>,
@@ -46,7 +52,13 @@ pub(crate) enum News {
 impl Handlers {
     pub(crate) fn new() -> Self {
         let (progress_sender, progress) = mpsc::channel(PROGRESS_REPORTS);
-        Self { tasks: JoinSet::new(), finished: VecDeque::new(), progress, progress_sender }
+        Self {
+            tasks: JoinSet::new(),
+            calls: HashMap::new(),
+            finished: VecDeque::new(),
+            progress,
+            progress_sender,
+        }
     }
 
     /// Starts a handler in a task of its own.
@@ -67,7 +79,6 @@ impl Handlers {
             cancelled: cancelled.clone(),
             progress: self.progress_sender.clone(),
         };
-        let call = call.call;
         let task = async move {
             let _cancel = CancelOnDrop(cancelled);
             let answer = AssertUnwindSafe(handler.run(context)).catch_unwind();
@@ -77,14 +88,15 @@ impl Handlers {
                 }
                 None => answer.await,
             };
-            Finished { call, answer: answer.unwrap_or_else(|panic| Err(panicked(&*panic))) }
+            answer.unwrap_or_else(|panic| Err(panicked(&*panic)))
         };
-        self.tasks.spawn_on(task, runtime);
+        let task = self.tasks.spawn_on(task, runtime);
+        self.calls.insert(task.id(), call.call);
     }
 
     /// What has happened since. Never ready while nothing runs.
     pub(crate) fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<News> {
-        self.join(|tasks| match tasks.poll_join_next(context) {
+        self.join(|tasks| match tasks.poll_join_next_with_id(context) {
             Poll::Ready(joined) => joined,
             Poll::Pending => None,
         });
@@ -103,18 +115,36 @@ impl Handlers {
 
     /// Aborts what runs, and hands out what had finished.
     pub(crate) fn stop(&mut self) -> VecDeque<Finished> {
-        self.join(JoinSet::try_join_next);
+        self.join(JoinSet::try_join_next_with_id);
         self.tasks = JoinSet::new();
+        self.calls.clear();
         std::mem::take(&mut self.finished)
     }
 
     fn join<F>(&mut self, mut next: F)
     where
-        F: FnMut(&mut JoinSet<Finished>) -> Option<Result<Finished, tokio::task::JoinError>>,
+        F: FnMut(
+            &mut JoinSet<Result<Answer, ToolError>>,
+        ) -> Option<Result<(task::Id, Result<Answer, ToolError>), JoinError>>,
     {
         while let Some(joined) = next(&mut self.tasks) {
-            // Panics are caught inside the task, and what was aborted has nothing to say.
-            self.finished.extend(joined);
+            let (id, answer) = match joined {
+                Ok((id, answer)) => (id, answer),
+                Err(error) => (error.id(), Err(died(error))),
+            };
+            let call = self.calls.remove(&id);
+            self.finished.extend(call.map(|call| Finished { call, answer }));
+        }
+    }
+}
+
+/// Panics of a handler are caught inside its task. One in the drop of its future is not, and the runtime may
+/// shut down under it.
+fn died(error: JoinError) -> ToolError {
+    match error.try_into_panic() {
+        Ok(panic) => panicked(&*panic),
+        Err(error) => {
+            ToolError::new("The tool was stopped. Whether it had an effect is unknown.").with_source(error)
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use support::{Reply, Script, answer, pairs, results};
 use turnstream_core::{Image, Reason, Request, ResultContent, ResultPart};
-use turnstream_tools::{Answer, Given, RunStatus, Schema, Tool, ToolError, ToolLoop};
+use turnstream_tools::{Answer, Given, RunEvent, RunStatus, Schema, Tool, ToolError, ToolLoop};
 
 #[derive(Deserialize, JsonSchema)]
 struct LookupOrder {
@@ -174,4 +174,38 @@ async fn a_handler_that_takes_too_long_is_dropped() {
     let tool_loop = ToolLoop::new(script.clone()).tool(tool()).handler_timeout(limit);
     tool_loop.run(Request::new().user("go")).finish().await;
     assert_eq!(results(&script.last_message(1)), [("a".to_owned(), words.to_owned(), true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_while_it_is_dropped_is_an_error_result() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            panic!("while dropped");
+        }
+    }
+    let tool = Tool::new("f").timeout(std::time::Duration::from_secs(30)).handler(|_: ()| async {
+        let _guard = PanicsOnDrop;
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    check_error(tool, "{}", "The tool panicked.").await;
+}
+
+#[test]
+fn a_runtime_that_shuts_down_under_a_handler_gives_an_error_result() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let tool = Tool::new("f").handler(|_: ()| async {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
+    let mut run = ToolLoop::new(script.clone()).tool(tool).run(Request::new().user("go"));
+    let first = runtime();
+    first.block_on(async { while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {} });
+    drop(first);
+    let outcome = runtime().block_on(run.finish());
+    assert!(matches!(outcome.status, RunStatus::Finished), "{outcome:?}");
+    let words = "The tool was stopped. Whether it had an effect is unknown.".to_owned();
+    assert_eq!(results(&script.last_message(1)), [("a".to_owned(), words, true)]);
 }

@@ -51,8 +51,7 @@ impl Chat {
     }
 
     async fn talk(self) -> Result<ExitCode> {
-        let key = std::env::var(self.wire.key_variable()).ok();
-        let model = Client::new(self.wire.build(&self.model, self.base_url.as_deref(), key)?);
+        let model = Client::new(self.wire.build_with_key(&self.model, self.base_url.as_deref())?);
         let tools = || if self.tools { vec![current_time(), calculate()] } else { Vec::new() };
         let is_terminal = io::stdin().is_terminal();
         let mut lines = BufReader::new(stdin()).lines();

@@ -34,7 +34,7 @@ pub(crate) struct Decode {
 impl Decode {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let mut printer = Printer {
-            decoder: self.wire.build("", None, None)?.decoder(),
+            decoder: self.wire.build("", None)?.decoder(),
             events: Events::new(),
             out: BufWriter::new(io::stdout().lock()),
             failed: false,

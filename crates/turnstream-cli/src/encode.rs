@@ -30,8 +30,7 @@ pub(crate) struct Encode {
 
 impl Encode {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let key = std::env::var(self.wire.key_variable()).ok();
-        let wire = self.wire.build(&self.model, self.base_url.as_deref(), key)?;
+        let wire = self.wire.build_with_key(&self.model, self.base_url.as_deref())?;
         let text = read(&self.request)?;
         let request: Request = serde_json::from_str(&text).context("the file is not a request")?;
         let encoded = wire.encode(&request)?;

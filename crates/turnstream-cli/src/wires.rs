@@ -1,11 +1,14 @@
 //! The wires by name.
 
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use turnstream::{
-    anthropic::Anthropic, openai_chat::OpenAiChat, openai_responses::OpenAiResponses, wire::Wire,
+    anthropic::Anthropic,
+    openai_chat::{self, OpenAiChat},
+    openai_responses::{self, OpenAiResponses},
+    wire::Wire,
 };
 
 /// Which format to speak, and to whom.
@@ -27,13 +30,22 @@ enum WireName {
 }
 
 impl WireChoice {
-    /// The wire for a model, at an address of the caller's or the provider's own, with a key or without.
-    pub(crate) fn build(
-        &self,
-        model: &str,
-        base_url: Option<&str>,
-        key: Option<String>,
-    ) -> Result<Arc<dyn Wire>> {
+    /// The wire for a model, at an address of the caller's or the provider's own, without a key.
+    pub(crate) fn build(&self, model: &str, base_url: Option<&str>) -> Result<Arc<dyn Wire>> {
+        self.wire(model, base_url, false)
+    }
+
+    /// The same with the key that the environment holds for this provider, if it does. A vendor gets its own
+    /// key and never another's.
+    pub(crate) fn build_with_key(&self, model: &str, base_url: Option<&str>) -> Result<Arc<dyn Wire>> {
+        self.wire(model, base_url, true)
+    }
+
+    fn wire(&self, model: &str, base_url: Option<&str>, with_key: bool) -> Result<Arc<dyn Wire>> {
+        let key = |variable: Option<&str>| {
+            let key = std::env::var(variable.filter(|_| with_key)?).ok()?;
+            Some(key.trim().to_owned()).filter(|key| !key.is_empty())
+        };
         Ok(match self.wire {
             WireName::AnthropicMessages => {
                 if let Some(profile) = &self.profile {
@@ -43,33 +55,30 @@ impl WireChoice {
                 if let Some(base_url) = base_url {
                     wire = wire.base_url(base_url);
                 }
-                if let Some(key) = key {
+                if let Some(key) = key(Some("ANTHROPIC_API_KEY")) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)
             }
             WireName::OpenaiChat => {
-                let mut wire = OpenAiChat::new(model);
-                if let Some(profile) = &self.profile {
-                    wire = wire.profile(profile.parse().context("--profile")?);
-                }
+                let profile: openai_chat::Profile = self.profile_or("openai")?;
+                let mut wire = OpenAiChat::new(model).profile(profile);
                 if let Some(base_url) = base_url {
                     wire = wire.base_url(base_url);
                 }
-                if let Some(key) = key {
+                if let Some(key) = key(profile.key_variable()) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)
             }
             WireName::OpenaiResponses => {
-                let mut wire = OpenAiResponses::new(model);
-                if let Some(profile) = &self.profile {
-                    wire = wire.profile(profile.parse().context("--profile")?);
-                }
+                let profile: openai_responses::Profile = self.profile_or("openai")?;
+                let mut wire = OpenAiResponses::new(model).profile(profile);
                 if let Some(base_url) = base_url {
                     wire = wire.base_url(base_url);
                 }
-                if let Some(key) = key {
+                let variable = self.profile.is_none().then_some("OPENAI_API_KEY");
+                if let Some(key) = key(variable) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)
@@ -77,11 +86,10 @@ impl WireChoice {
         })
     }
 
-    /// The environment variable that holds the wire's key.
-    pub(crate) fn key_variable(&self) -> &'static str {
-        match self.wire {
-            WireName::AnthropicMessages => "ANTHROPIC_API_KEY",
-            WireName::OpenaiChat | WireName::OpenaiResponses => "OPENAI_API_KEY",
-        }
+    fn profile_or<P>(&self, default: &str) -> Result<P>
+    where
+        P: FromStr<Err: std::error::Error + Send + Sync + 'static>,
+    {
+        self.profile.as_deref().unwrap_or(default).parse().context("--profile")
     }
 }

@@ -1,4 +1,4 @@
-//! [`Checkpoint`]: a run that waits, written down.
+//! [`Checkpoint`]: a run, written down.
 
 use serde::{Deserialize, Serialize};
 use turnstream_core::{Arguments, CallIndex, Conversation, Error, ErrorKind, Request, Text};
@@ -11,11 +11,13 @@ use crate::{
 /// The form in which checkpoints are written now.
 const VERSION: u32 = 1;
 
-/// A run that waits for decisions, as plain data. Write it down, decide its calls today or tomorrow, and
+/// A run as plain data: one that [waits](crate::RunStatus::Waiting), or any, [as it
+/// stands](crate::Run::checkpoint). Write it down, decide the calls that wait today or tomorrow, and
 /// [resume](crate::ToolLoop::resume) it in this process or another.
 ///
-/// It has the whole request and the results that are there already: those calls never run again. It has the
-/// user's data in it, but no key. Its JSON is versioned and otherwise private.
+/// It has the whole request and the results that are there already: those calls never run again. The client's
+/// key is not in it. The user's data is, and with the request whatever secrets its provider options carry, for
+/// example a token for the provider to use with a tool server. Its JSON is versioned and otherwise private.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     version: u32,
@@ -29,7 +31,7 @@ impl Checkpoint {
         self.turns.waiting()
     }
 
-    /// The conversation so far. The calls of its last reply are open.
+    /// The conversation so far. If the run was in the middle of its calls, those of the last reply are open.
     pub fn conversation(&self) -> &Conversation {
         &self.request.conversation
     }

@@ -11,7 +11,7 @@ use crate::{checkpoint::WaitingCall, outcome::StatusKind};
 /// a browser:
 ///
 /// ```text
-/// {"type":"turn_started","turn":0}
+/// {"type":"turn_began","turn":0}
 /// {"type":"turn","turn":0,"event":{"type":"text_delta","part":0,"text":"Let me look."}}
 /// {"type":"turn_ended","turn":0,"reason":"tool_calls"}
 /// {"type":"handler_started","turn":0,"call":0,"id":"toolu_01QxR","name":"lookup_order"}
@@ -23,7 +23,7 @@ use crate::{checkpoint::WaitingCall, outcome::StatusKind};
 #[non_exhaustive]
 pub enum RunEvent {
     /// The model is asked.
-    TurnStarted(TurnStep),
+    TurnBegan(TurnStep),
     /// The turn says something.
     Turn(TurnEvent),
     /// The turn has ended well; if calls are to run, they start now. (A turn that ends in an error has no such
@@ -58,7 +58,7 @@ impl RunEvent {
     }
 }
 
-/// See [`RunEvent::TurnStarted`] and [`RunEvent::TurnEnded`].
+/// See [`RunEvent::TurnBegan`] and [`RunEvent::TurnEnded`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TurnStep {

@@ -30,12 +30,21 @@ const PROGRESS_REPORTS: usize = 256;
 
 /// Dropping it aborts every handler.
 pub(crate) struct Handlers {
+    queued: Vec<Queued>,
     tasks: JoinSet<Result<Answer, ToolError>>,
     /// The call that each task answers. A task that dies cannot say it itself.
     calls: HashMap<task::Id, CallIndex>,
     finished: VecDeque<Finished>,
     progress: mpsc::Receiver<HandlerProgress>,
     progress_sender: mpsc::Sender<HandlerProgress>,
+}
+
+/// A handler that is about to start.
+struct Queued {
+    context: CallContext,
+    handler: Prepared,
+    time_limit: Option<Duration>,
+    runtime: Handle,
 }
 
 /// What a handler made of its call.
@@ -53,6 +62,7 @@ impl Handlers {
     pub(crate) fn new() -> Self {
         let (progress_sender, progress) = mpsc::channel(PROGRESS_REPORTS);
         Self {
+            queued: Vec::new(),
             tasks: JoinSet::new(),
             calls: HashMap::new(),
             finished: VecDeque::new(),
@@ -61,37 +71,44 @@ impl Handlers {
         }
     }
 
-    /// Starts a handler in a task of its own.
-    pub(crate) fn start(
+    /// Makes a handler ready to start.
+    pub(crate) fn queue(
         &mut self,
-        runtime: &Handle,
+        runtime: Handle,
         turn: u32,
-        call: &Call,
+        call: Call,
         handler: Prepared,
         time_limit: Option<Duration>,
     ) {
-        let cancelled = Arc::new(AtomicBool::new(false));
         let context = CallContext {
             turn,
             call: call.call,
-            id: call.id.clone(),
-            name: call.name.clone(),
-            cancelled: cancelled.clone(),
+            id: call.id,
+            name: call.name,
+            cancelled: Arc::new(AtomicBool::new(false)),
             progress: self.progress_sender.clone(),
         };
-        let task = async move {
-            let _cancel = CancelOnDrop(cancelled);
-            let answer = AssertUnwindSafe(handler.run(context)).catch_unwind();
-            let answer = match time_limit {
-                Some(limit) => {
-                    tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Ok(Err(late(limit))))
-                }
-                None => answer.await,
+        self.queued.push(Queued { context, handler, time_limit, runtime });
+    }
+
+    /// Starts what is queued, each in a task of its own.
+    pub(crate) fn start_queued(&mut self) {
+        for Queued { context, handler, time_limit, runtime } in self.queued.drain(..) {
+            let (call, cancelled) = (context.call, context.cancelled.clone());
+            let task = async move {
+                let _cancel = CancelOnDrop(cancelled);
+                let answer = AssertUnwindSafe(handler.run(context)).catch_unwind();
+                let answer = match time_limit {
+                    Some(limit) => {
+                        tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Ok(Err(late(limit))))
+                    }
+                    None => answer.await,
+                };
+                answer.unwrap_or_else(|panic| Err(panicked(&*panic)))
             };
-            answer.unwrap_or_else(|panic| Err(panicked(&*panic)))
-        };
-        let task = self.tasks.spawn_on(task, runtime);
-        self.calls.insert(task.id(), call.call);
+            let task = self.tasks.spawn_on(task, &runtime);
+            self.calls.insert(task.id(), call);
+        }
     }
 
     /// What has happened since. Never ready while nothing runs.
@@ -117,6 +134,7 @@ impl Handlers {
     pub(crate) fn stop(&mut self) -> VecDeque<Finished> {
         self.join(JoinSet::try_join_next_with_id);
         self.tasks = JoinSet::new();
+        self.queued.clear();
         self.calls.clear();
         std::mem::take(&mut self.finished)
     }

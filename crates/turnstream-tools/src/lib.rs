@@ -42,6 +42,9 @@
 //! | `length`, `content_filter`, `refusal`, a reason not known here | [`RunStatus::Stopped`], none runs | [`RunStatus::Stopped`] |
 //! | an error | [`RunStatus::Failed`], none runs | [`RunStatus::Failed`] |
 //!
+//! Where none runs, calls of [eager](Tool::eager) tools may have run while the reply still streamed. What
+//! became of them is in the conversation.
+//!
 //! Every call is answered, whatever happens, so that the conversation of every outcome can be sent again.
 //! (The one exception is [`RunStatus::Waiting`], whose calls are still to be decided.) An unknown tool,
 //! arguments that are no JSON or do not fit, a handler's error, a panic, a timeout: each is an error result
@@ -49,8 +52,7 @@
 //!
 //! # What is not here
 //!
-//! Limits by tokens or elapsed time, tools listed at run time, checkpoints while handlers run, and structured
-//! output as a run's value.
+//! Limits by tokens or elapsed time, tools listed at run time, and structured output as a run's value.
 
 mod answer;
 mod checkpoint;

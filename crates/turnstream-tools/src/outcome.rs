@@ -47,12 +47,14 @@ pub enum RunStatus {
     /// The model had said what it wanted to say.
     Finished,
     /// The last turn ended in a way after which nothing can run: its answer was cut (`length`), filtered or
-    /// refused, or its reason makes no sense. None of its calls ran.
+    /// refused, or its reason makes no sense. None of its calls ran but [eager](crate::Tool::eager) ones that had
+    /// started before its end: what became of those is in the conversation.
     Stopped(Reason),
     /// The model wants to go on, but has had as many turns as it may. The results of its last calls are in the
     /// conversation.
     MaxTurns,
-    /// The model made more calls than it may. None of the last turn's ran.
+    /// The model made more calls than it may. None of the last turn's ran but those of
+    /// [eager](crate::Tool::eager) tools that came before the limit was passed.
     MaxCalls,
     /// Calls wait to be approved, or for a result from outside. Decide them in the checkpoint and
     /// [resume](crate::ToolLoop::resume), or at once with [`Run::approve`](crate::Run::approve) and its like.

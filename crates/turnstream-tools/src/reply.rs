@@ -58,16 +58,17 @@ impl Reply {
         }
     }
 
-    /// The turn, with the malformed calls in its message.
-    pub(crate) fn turn(&mut self) -> Turn {
-        let mut turn = std::mem::take(&mut self.turn).build();
-        self.calls.sort_unstable();
+    /// The turn as far as it came, with the malformed calls in its message.
+    pub(crate) fn turn(&self) -> Turn {
+        let mut turn = self.turn.clone().build();
+        let mut ended = self.calls.clone();
+        ended.sort_unstable();
         let calls = turn.parts.iter_mut().filter_map(|part| match part {
             Part::Call(call) => Some(call),
             _ => None,
         });
-        for (call, part) in calls.zip(&self.calls) {
-            if self.malformed.contains(part) {
+        for (call, part) in calls.zip(ended) {
+            if self.malformed.contains(&part) {
                 // The wire's own item has the arguments that cannot be sent.
                 call.replay = None;
             }

@@ -22,6 +22,7 @@ use crate::{
     handlers::{Handlers, News},
     outcome::{End, Outcome, RunStatus, StatusKind},
     reply::Reply,
+    tool::Tool,
     tool_loop::Settings,
     toolset::Toolset,
     turns::{Call, Decision, Step, Turns, Verdict},
@@ -29,8 +30,8 @@ use crate::{
 
 /// A tool loop as it happens: a stream of [`RunEvent`]s, and an [`Outcome`] at its end.
 ///
-/// Nothing is read from the model while the run is not polled; handlers that have started go on in their
-/// tasks. Dropping the run aborts them and closes the connection.
+/// Nothing is read from the model while the run is not polled, and no handler starts; those that run go on in
+/// their tasks. Dropping the run aborts them and closes the connection.
 ///
 /// It must be polled inside a tokio runtime. `next` and `outcome` are all that most need; [`finish`](Self::finish)
 /// is both.
@@ -48,6 +49,8 @@ pub struct Run {
     events: VecDeque<RunEvent>,
     /// The text of the last turn.
     text: String,
+    /// Whether the conversation ends in a reply that was cut, and that no result follows.
+    is_cut: bool,
     end: Option<End>,
 }
 
@@ -82,18 +85,13 @@ impl Run {
             _ => std::mem::take(&mut self.request.conversation),
         };
         let (usage, turns, calls) = (self.turns.usage, self.turns.asked, self.turns.calls_made);
-        let (reason, text) = (self.turns.reason, self.text);
-        let status = match self.end {
+        let (reason, text) = (self.turns.reason, std::mem::take(&mut self.text));
+        let status = match self.end.take() {
             Some(End::Verdict(Verdict::Finished)) => RunStatus::Finished,
             Some(End::Verdict(Verdict::Stopped(reason))) => RunStatus::Stopped(reason),
             Some(End::Verdict(Verdict::MaxTurns)) => RunStatus::MaxTurns,
             Some(End::Verdict(Verdict::MaxCalls)) => RunStatus::MaxCalls,
-            Some(End::Waiting) => {
-                // The loop that resumes it brings its own tools.
-                let tools = self.tools;
-                self.request.tools.retain(|spec| tools.tool(&spec.name).is_none());
-                RunStatus::Waiting(Checkpoint::new(self.request, self.turns))
-            }
+            Some(End::Waiting) => RunStatus::Waiting(self.checkpoint()),
             Some(End::Failed(error)) => RunStatus::Failed(error),
             Some(End::Cancelled) | None => RunStatus::Cancelled,
         };
@@ -108,6 +106,43 @@ impl Run {
             self.end_with(End::Cancelled);
         }
         self.outcome()
+    }
+
+    /// The run as it stands, to be [resumed](crate::ToolLoop::resume) later, in this process or another. It can
+    /// be taken at any time, costs a copy of the conversation, and changes nothing here.
+    ///
+    /// | at that time | once resumed |
+    /// |---|---|
+    /// | a call has its result | it never runs again |
+    /// | its handler has started | it runs again if its tool is [`idempotent`](crate::Tool::idempotent), else the run waits for a [decision](crate::WaitingFor::Decision) |
+    /// | it has not started | it runs |
+    /// | a turn streams | it is asked for again |
+    /// | a turn streams, with [eager](crate::Tool::eager) calls that have started | the part that came stands in the conversation, and none of its other calls runs |
+    /// | the run waits | it waits for the same decisions |
+    /// | the run has failed | the model is asked again |
+    /// | the run has ended otherwise | it ends in the same way, or goes on if the loop has more turns |
+    ///
+    /// A handler starts when the run is polled after its `HandlerStarted` has been read. Who writes a
+    /// checkpoint down at each such event, before going on, can be sure that no call runs twice unasked.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let (mut request, mut turns) = (self.request.clone(), self.turns.clone());
+        // The loop that resumes it brings its own tools.
+        request.tools.retain(|spec| self.tools.tool(&spec.name).is_none());
+        if let Some(reply) = &self.reply
+            && turns.has_started_calls()
+        {
+            let turn = reply.turn();
+            let usage = turn.usage;
+            let ids = request.conversation.push_reply(turn.into_message());
+            turns.replied(None, usage, ids, &self.settings.bounds);
+        }
+        if self.is_cut
+            && let Some((_, kept)) = request.conversation.messages().split_last()
+        {
+            request.conversation = kept.to_vec().into();
+        }
+        turns.interrupted(|name| self.tools.tool(name).is_some_and(Tool::is_idempotent));
+        Checkpoint::new(request, turns)
     }
 
     /// The calls that wait for a decision.
@@ -163,6 +198,7 @@ impl Run {
             handlers: Handlers::new(),
             events: VecDeque::new(),
             text: String::new(),
+            is_cut: false,
             end: None,
         };
         if let Err(error) = check {
@@ -173,6 +209,8 @@ impl Run {
 
     /// One step on. Pending only when the model and all handlers are.
     fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // Their `HandlerStarted` events have been read.
+        self.handlers.start_queued();
         if let Poll::Ready(news) = self.handlers.poll_news(context) {
             self.hear(news);
             return Poll::Ready(());
@@ -202,7 +240,7 @@ impl Run {
             *choice = ToolChoice::Auto;
         }
         self.turns.asked();
-        self.events.push_back(RunEvent::TurnStarted(TurnStep::new(self.turns.turn(), None)));
+        self.events.push_back(RunEvent::TurnBegan(TurnStep::new(self.turns.turn(), None)));
         self.reply = Some(Reply::new(self.model.stream(&self.request)));
     }
 
@@ -250,15 +288,17 @@ impl Run {
 
     /// The turn is over, well or not: what came of it goes into the conversation.
     fn replied(&mut self, reason: Option<Reason>) -> Option<TurnStream> {
-        let mut reply = self.reply.take()?;
+        let reply = self.reply.take()?;
         let turn = reply.turn();
         self.text = turn.text();
         let usage = turn.usage;
         // A message without a part could not be sent.
-        let ids = match turn.parts.is_empty() {
+        let is_empty = turn.parts.is_empty();
+        let ids = match is_empty {
             true => Vec::new(),
             false => self.request.conversation.push_reply(turn.into_message()),
         };
+        self.is_cut = reason.is_none() && !is_empty && ids.is_empty();
         self.turns.replied(reason, usage, ids, &self.settings.bounds);
         Some(reply.stream)
     }
@@ -294,10 +334,10 @@ impl Run {
         };
         let time_limit = tool.time_limit().or(self.settings.handler_timeout);
         let turn = self.turns.turn();
-        self.handlers.start(&runtime, turn, &call, handler, time_limit);
         self.turns.started(call.call);
-        let started = HandlerStarted::new(turn, call.call, call.id, call.name);
+        let started = HandlerStarted::new(turn, call.call, call.id.clone(), call.name.clone());
         self.events.push_back(RunEvent::HandlerStarted(started));
+        self.handlers.queue(runtime, turn, call, handler, time_limit);
     }
 
     fn hear(&mut self, news: News) {

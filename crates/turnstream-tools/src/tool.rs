@@ -174,8 +174,9 @@ impl Tool {
         Self { approval: Some(Arc::new(function)), ..self }
     }
 
-    /// Says that a call may run twice without harm: one that was interrupted is run again on resume, under the
-    /// same call id.
+    /// Says that a call may run twice without harm: one that was interrupted is run again when its run is
+    /// [resumed](crate::Run::checkpoint), under the same call id. Any other waits for a
+    /// [decision](crate::WaitingFor::Decision) then.
     pub fn idempotent(self) -> Self {
         Self { is_idempotent: true, ..self }
     }

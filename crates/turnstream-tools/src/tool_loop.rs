@@ -64,7 +64,8 @@ impl ToolLoop {
         self
     }
 
-    /// Limits how many calls the model may make in a run. Of the turn that goes over the limit, none runs.
+    /// Limits how many calls the model may make in a run. Of the turn that goes over the limit, none
+    /// runs but [eager](crate::Tool::eager) ones that came before.
     pub fn max_calls(mut self, calls: u32) -> Self {
         self.settings.bounds.calls = calls;
         self
@@ -104,13 +105,12 @@ impl ToolLoop {
         Run::new(self.model.clone(), self.tools.clone(), self.settings, request, Turns::default(), Ok(()))
     }
 
-    /// Goes on with a run that waited. What is still to be decided makes it wait again.
+    /// Goes on with a run that was written down. What is still to be decided makes it wait.
     ///
     /// A call with a recorded result never runs again. Arguments are read anew, for the tools may have changed
     /// since.
     pub fn resume(&self, checkpoint: Checkpoint) -> Run {
-        let (request, mut turns, check) = checkpoint.into_parts();
-        turns.interrupted(|name| self.tools.tool(name).is_some_and(Tool::is_idempotent));
+        let (request, turns, check) = checkpoint.into_parts();
         Run::new(self.model.clone(), self.tools.clone(), self.settings, request, turns, check)
     }
 }

@@ -223,11 +223,24 @@ impl Turns {
         }
     }
 
-    /// After a restart: a call that had started and has no result may have had its effect. It runs again only
-    /// if its tool says that this does no harm.
+    /// Whether calls of the turn have started, or have been answered. While it streams those are the eager ones.
+    pub(crate) fn has_started_calls(&self) -> bool {
+        !self.calls.iter().all(|call| call.state == CallState::Pending)
+    }
+
+    /// The run is written down while it goes on. A call that has started and has no result may have its effect
+    /// after that: it runs again only if its tool says that this does no harm.
+    ///
+    /// A turn that streams is asked for again; but if it has started calls, what came of it must be in the
+    /// conversation, and none of the others runs: they are half of what the model planned as a whole.
     pub(crate) fn interrupted(&mut self, is_idempotent: impl Fn(&str) -> bool) {
-        if self.phase == Phase::Streaming {
-            // Nothing of that reply is in the conversation: it is asked for again.
+        if self.phase == Phase::Streaming && self.has_started_calls() {
+            for call in self.calls.iter_mut().filter(|call| call.state == CallState::Pending) {
+                let words = "The call was not run: its turn was interrupted.";
+                call.state = CallState::Answered(Answer::failure(words));
+            }
+            self.phase = Phase::Calling;
+        } else if self.phase == Phase::Streaming {
             self.calls.clear();
             self.phase = Phase::Asking;
         }
@@ -252,7 +265,11 @@ impl Turns {
                 _ => CallState::Answered(Answer::failure(format!("The call was not run: {why}."))),
             };
         }
+        let phase = self.phase;
         self.send_results(conversation);
+        if let Phase::Over(_) = phase {
+            self.phase = phase;
+        }
     }
 
     /// A call of the last turn.

@@ -7,6 +7,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context as _;
+use futures_util::FutureExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -202,7 +203,11 @@ fn a_runtime_that_shuts_down_under_a_handler_gives_an_error_result() {
     let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
     let mut run = ToolLoop::new(script.clone()).tool(tool).run(Request::new().user("go"));
     let first = runtime();
-    first.block_on(async { while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {} });
+    first.block_on(async {
+        while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {}
+        // The next poll starts it.
+        assert!(run.next().now_or_never().is_none());
+    });
     drop(first);
     let outcome = runtime().block_on(run.finish());
     assert!(matches!(outcome.status, RunStatus::Finished), "{outcome:?}");

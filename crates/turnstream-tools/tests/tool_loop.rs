@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 use support::{Reply, Script, answer, pairs, results, step, steps};
 use tokio::sync::{Barrier, Notify, oneshot};
@@ -517,7 +518,7 @@ async fn a_run_can_be_read_for_a_browser() {
         lines.push(serde_json::to_string(&event).unwrap());
     }
     let want = [
-        r#"{"type":"turn_started","turn":0}"#,
+        r#"{"type":"turn_began","turn":0}"#,
         r#"{"type":"turn","turn":0,"event":{"type":"turn_started"}}"#,
         r#"{"type":"turn","turn":0,"event":{"type":"text_delta","part":0,"text":"Hi."}}"#,
         r#"{"type":"turn","turn":0,"event":{"type":"turn_finished","reason":"stop","usage":{"input_tokens":10,"output_tokens":3}}}"#,
@@ -575,6 +576,8 @@ async fn dropping_a_run_aborts_its_handlers() {
     let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
     let mut run = ToolLoop::new(script).tool(tool).run(request());
     while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {}
+    // The next poll starts it.
+    assert!(run.next().now_or_never().is_none());
     tokio::task::yield_now().await;
     drop(run);
     assert!(was_dropped.await.is_err());
@@ -596,10 +599,11 @@ async fn a_thousand_runs_at_once_leave_no_task_behind() {
         runs.push(tool_loop(Script::new([calls, answer("done")])).run(request()));
     }
     let finished = futures_util::future::join_all(runs.into_iter().map(async |mut run: Run| {
+        let mut hangs = false;
         while let Some(event) = run.next().await {
-            // The other call hangs, so this run is dropped with a handler in it.
-            let hangs = run_hangs(&event);
-            if hangs {
+            hangs |= matches!(&event, RunEvent::HandlerStarted(started) if started.name == "hang");
+            // The other call has ended, so this run is dropped with a handler in it.
+            if hangs && matches!(event, RunEvent::HandlerFinished(_)) {
                 return false;
             }
         }
@@ -615,10 +619,6 @@ async fn a_thousand_runs_at_once_leave_no_task_behind() {
         tokio::task::yield_now().await;
     }
     panic!("{} tasks are left", metrics.num_alive_tasks());
-}
-
-fn run_hangs(event: &RunEvent) -> bool {
-    matches!(event, RunEvent::HandlerStarted(started) if started.name == "hang")
 }
 
 #[tokio::test]

@@ -3,10 +3,16 @@
 
 mod support;
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use futures_util::FutureExt;
 use serde_json::{Value, json};
-use support::{Reply, Script, answer, pairs, results, steps};
+use support::{Reply, Script, answer, pairs, results, step, steps};
 use turnstream_core::{CallIndex, ErrorKind, Reason, Request, ToolSpec};
-use turnstream_tools::{Checkpoint, RunStatus, Tool, ToolLoop, WaitingFor};
+use turnstream_tools::{Checkpoint, Run, RunStatus, Tool, ToolLoop, WaitingFor};
 
 fn refund() -> Tool {
     Tool::new("refund").needs_approval().handler(|args: Value| async move { Ok(args["order"].clone()) })
@@ -118,6 +124,153 @@ async fn approval_can_depend_on_the_arguments_and_comes_after_their_check() {
     let seen = steps(&mut run).await;
     assert_eq!(seen[2..], ["start refund/0", "finish refund/2", "finish refund/0", "Waiting"]);
     assert_eq!(run.waiting().len(), 1);
+}
+
+/// A checkpoint as another process reads it.
+fn written_and_read(run: &Run) -> Checkpoint {
+    serde_json::from_str(&serde_json::to_string(&run.checkpoint()).unwrap()).unwrap()
+}
+
+/// Reads a run up to the given step, that included.
+async fn read_to(run: &mut Run, last: &str) {
+    loop {
+        let event = run.next().await.expect("the step comes");
+        if step(&event).as_deref() == Some(last) {
+            return;
+        }
+    }
+}
+
+/// A tool whose calls never end, and how many have started.
+fn hanging(name: &str) -> (Tool, Arc<AtomicU32>) {
+    let count = Arc::new(AtomicU32::new(0));
+    let counter = count.clone();
+    let tool = Tool::new(name).handler(move |_: Value| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        async { std::future::pending::<Result<(), _>>().await }
+    });
+    (tool, count)
+}
+
+#[tokio::test]
+async fn a_run_that_was_interrupted_in_its_calls_runs_again_only_what_may_run_twice() {
+    let calls = Reply::new()
+        .call("a", "lookup", "{}")
+        .call("b", "pay", "{}")
+        .call("c", "read", "{}")
+        .call("d", "outside", "{}");
+    let (pay, paid) = hanging("pay");
+    let (read, _) = hanging("read");
+    let first = ToolLoop::new(Script::new([calls.end(Reason::ToolCalls)]));
+    let mut run = first.tools([lookup(), pay, read.idempotent()]).run(request());
+    read_to(&mut run, "finish lookup/0").await;
+    let mut checkpoint = written_and_read(&run);
+    assert_eq!(paid.load(Ordering::Relaxed), 1);
+    drop(run);
+
+    let waiting: Vec<_> =
+        checkpoint.waiting().into_iter().map(|call| (call.call.0, call.waiting_for)).collect();
+    assert_eq!(waiting, [(1, WaitingFor::Decision), (3, WaitingFor::Answer)]);
+    checkpoint.answer(0, CallIndex(3), "from outside").unwrap();
+
+    let script = Script::new([answer("done")]);
+    let (pay, paid) = hanging("pay");
+    let read = Tool::new("read").idempotent().handler(|_: Value| async { Ok("read") });
+    let mut run = ToolLoop::new(script.clone()).tools([lookup(), pay, read]).resume(checkpoint);
+    assert_eq!(steps(&mut run).await, ["start read/2", "finish read/2", "Waiting"]);
+    run.answer(0, CallIndex(1), "it had paid").unwrap();
+    assert_eq!(steps(&mut run).await, ["finish pay/1", "turn 1", "end of turn 1", "Finished"]);
+    assert_eq!(paid.load(Ordering::Relaxed), 0);
+    let told = pairs([("a", "found"), ("b", "it had paid"), ("c", "read"), ("d", "from outside")]);
+    assert_eq!(results(&script.last_message(0)), told);
+    let outcome = run.outcome();
+    assert_eq!((outcome.turns, outcome.calls, outcome.usage.input_tokens), (2, 4, Some(20)));
+}
+
+#[tokio::test]
+async fn a_checkpoint_at_the_start_of_a_handler_is_there_before_its_effect() {
+    let calls = || Reply::new().call("a", "pay", "{}").end(Reason::ToolCalls);
+    let (pay, paid) = hanging("pay");
+    let mut run = ToolLoop::new(Script::new([calls()])).tool(pay).run(request());
+    read_to(&mut run, "end of turn 0").await;
+    let before = written_and_read(&run);
+    read_to(&mut run, "start pay/0").await;
+    tokio::task::yield_now().await;
+    assert_eq!(paid.load(Ordering::Relaxed), 0);
+    let after = written_and_read(&run);
+    assert!(run.next().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert_eq!(paid.load(Ordering::Relaxed), 1);
+    drop(run);
+
+    // In front of the start the call was free to run; behind it somebody decides.
+    let resumed = |checkpoint| {
+        let pay = Tool::new("pay").handler(|_: Value| async { Ok("paid") });
+        ToolLoop::new(Script::new([answer("done")])).tool(pay).resume(checkpoint)
+    };
+    let mut run = resumed(before);
+    assert_eq!(steps(&mut run).await[..2], ["start pay/0", "finish pay/0"]);
+    let mut run = resumed(after);
+    assert_eq!(steps(&mut run).await, ["Waiting"]);
+    run.approve(0, CallIndex(0)).unwrap();
+    assert_eq!(steps(&mut run).await[..2], ["start pay/0", "finish pay/0"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_was_interrupted_is_asked_for_again() {
+    let script = Script::new([Reply::new().text("Let me").call("a", "lookup", "{}").stall()]);
+    let mut run = ToolLoop::new(script.clone()).tool(lookup()).run(request());
+    while run.next().now_or_never().is_some() {}
+    let checkpoint = written_and_read(&run);
+    assert_eq!(checkpoint.conversation().messages(), request().conversation.messages());
+
+    let script = Script::new([answer("done")]);
+    let mut run = ToolLoop::new(script.clone()).tool(lookup()).resume(checkpoint);
+    assert_eq!(steps(&mut run).await, ["turn 1", "end of turn 1", "Finished"]);
+    assert_eq!(script.requests()[0].conversation, request().conversation);
+}
+
+#[tokio::test]
+async fn an_eager_call_of_an_interrupted_turn_keeps_its_result_and_the_others_do_not_run() {
+    let reply = Reply::new().text("Let me").call("a", "lookup", "{}").call("b", "pay", "{}").stall();
+    let (pay, paid) = hanging("pay");
+    let mut run = ToolLoop::new(Script::new([reply])).tools([lookup().eager(), pay]).run(request());
+    read_to(&mut run, "finish lookup/0").await;
+    while run.next().now_or_never().is_some() {}
+    let checkpoint = written_and_read(&run);
+    drop(run);
+
+    let script = Script::new([answer("done")]);
+    let (pay_again, paid_again) = hanging("pay");
+    let mut run = ToolLoop::new(script.clone()).tools([lookup().eager(), pay_again]).resume(checkpoint);
+    assert_eq!(steps(&mut run).await, ["turn 1", "end of turn 1", "Finished"]);
+    assert_eq!((paid.load(Ordering::Relaxed), paid_again.load(Ordering::Relaxed)), (0, 0));
+    let mut told = pairs([("a", "found"), ("b", "The call was not run: its turn was interrupted.")]);
+    told[1].2 = true;
+    assert_eq!(results(&script.last_message(0)), told);
+}
+
+#[tokio::test]
+async fn a_failed_run_can_be_gone_on_with_and_a_finished_one_stays_finished() {
+    let calls = || Reply::new().call("a", "lookup", "{}").end(Reason::ToolCalls);
+    let broken = Reply::new().text("It is").fail(ErrorKind::Truncated, "cut");
+    let mut run = ToolLoop::new(Script::new([calls(), broken])).tool(lookup()).run(request());
+    assert_eq!(steps(&mut run).await.last().unwrap(), "Failed");
+    let checkpoint = written_and_read(&run);
+    assert_eq!(checkpoint.conversation().messages().len(), 3, "without the half of a reply");
+
+    let mut run = ToolLoop::new(Script::new([answer("done")])).tool(lookup()).resume(checkpoint);
+    assert_eq!(steps(&mut run).await, ["turn 2", "end of turn 2", "Finished"]);
+    let checkpoint = written_and_read(&run);
+    let mut run = ToolLoop::new(Script::new([])).resume(checkpoint);
+    assert_eq!(steps(&mut run).await, ["Finished"]);
+    assert_eq!(run.outcome().conversation.messages().len(), 4);
+
+    let mut run = ToolLoop::new(Script::new([calls()])).tool(lookup()).max_turns(1).run(request());
+    assert_eq!(steps(&mut run).await.last().unwrap(), "MaxTurns");
+    let checkpoint = written_and_read(&run);
+    let mut run = ToolLoop::new(Script::new([answer("done")])).tool(lookup()).resume(checkpoint);
+    assert_eq!(steps(&mut run).await, ["turn 1", "end of turn 1", "Finished"]);
 }
 
 #[derive(serde::Deserialize)]

@@ -189,7 +189,7 @@ pub async fn steps(run: &mut Run) -> Vec<String> {
 
 pub fn step(event: &RunEvent) -> Option<String> {
     Some(match event {
-        RunEvent::TurnStarted(step) => format!("turn {}", step.turn),
+        RunEvent::TurnBegan(step) => format!("turn {}", step.turn),
         RunEvent::TurnEnded(step) => format!("end of turn {}", step.turn),
         RunEvent::HandlerStarted(started) => format!("start {}/{}", started.name, started.call.0),
         RunEvent::HandlerProgress(progress) => format!("progress {}: {}", progress.call.0, progress.progress),

@@ -33,14 +33,18 @@ pub(crate) fn encode(wire: &OpenAiResponses, request: &Request) -> Result<WireRe
         Some(SystemRole::Developer) => Some("developer"),
         Some(SystemRole::Instructions) | None => None,
     };
+    let system: Vec<&str> =
+        request.system.iter().map(String::as_str).filter(|text| !text.trim().is_empty()).collect();
+    let has_tools =
+        !(request.tools.is_empty() && options.tools.is_empty()) || options.extra.contains_key("tools");
     let body = Body {
         model: &wire.model,
-        instructions: (system_role.is_none() && !request.system.is_empty())
-            .then(|| request.system.join("\n\n")),
-        input: Input::of(request, system_role, wire.profile.is_strict())?,
+        instructions: (system_role.is_none() && !system.is_empty()).then(|| system.join("\n\n")),
+        input: Input::of(request, system_role.map(|role| (role, system)), wire.profile.is_strict())?,
         tools: tools(request, &options, &mut warnings)?,
-        tool_choice: request.tool_choice.as_ref().map(|choice| tool_choice(choice, request)).transpose()?,
-        parallel_tool_calls: request.parallel_calls,
+        tool_choice: tool_choice(request, has_tools)?,
+        // Without tools there is nothing to allow or forbid.
+        parallel_tool_calls: request.parallel_calls.filter(|_| has_tools),
         max_output_tokens: request.max_tokens,
         temperature: request.temperature,
         top_p: request.top_p,
@@ -325,19 +329,19 @@ impl<'a> TextSettings<'a> {
 #[derive(Default)]
 struct Input<'a> {
     items: Vec<Item<'a>>,
-    /// What results must say again of their calls, by call id.
-    calls: HashMap<&'a str, (Cow<'a, str>, KeptOfCall<'a>)>,
+    /// What results must say again of their calls, or take their shape from, by call id.
+    calls: HashMap<&'a str, (Cow<'a, str>, InputKind, KeptOfCall<'a>)>,
 }
 
 impl<'a> Input<'a> {
     fn of(
         request: &'a Request,
-        system_role: Option<&'static str>,
+        system: Option<(&'static str, Vec<&'a str>)>,
         is_strict: bool,
     ) -> Result<Vec<Item<'a>>, Error> {
         let mut input = Self::default();
-        if let Some(role) = system_role {
-            for text in &request.system {
+        if let Some((role, texts)) = system {
+            for text in texts {
                 let content = vec![Content::InputText { text }];
                 input.items.push(Item::Message { role, content, kept: KeptOfMessage::default() });
             }
@@ -382,10 +386,10 @@ impl<'a> Input<'a> {
                 return Err(config("an assistant's message cannot hold an image or a document on this wire"));
             }
             (Part::Image(image), _) => {
-                self.content("user", KeptOfMessage::default(), image_content(image), start);
+                self.content("user", KeptOfMessage::default(), image_content(image)?, start);
             }
             (Part::Document(document), _) => {
-                self.content("user", KeptOfMessage::default(), document_content(document), start);
+                self.content("user", KeptOfMessage::default(), document_content(document)?, start);
             }
             (Part::Audio(_), _) => return Err(config("the Responses wire takes no sound")),
             (Part::Reasoning(reasoning), _) => {
@@ -393,7 +397,7 @@ impl<'a> Input<'a> {
             }
             (Part::Opaque(opaque), _) => self.items.extend(ours(&opaque.replay).map(opaque_item)),
             (Part::Call(call), _) => self.call(call),
-            (Part::Result(result), _) => self.result(result),
+            (Part::Result(result), _) => self.result(result)?,
             _ => return Err(config("the Responses wire does not know this kind of part")),
         }
         Ok(())
@@ -414,7 +418,7 @@ impl<'a> Input<'a> {
         let replay = call.replay.as_ref().and_then(ours);
         let kept = replay.and_then(|raw| serde_json::from_str(raw.as_str()).ok()).unwrap_or_default();
         let call_id = if replay.is_some() { Cow::Borrowed(&*call.id) } else { fitting(&call.id) };
-        self.calls.insert(&call.id, (call_id.clone(), kept));
+        self.calls.insert(&call.id, (call_id.clone(), call.input, kept));
         let name = &call.name;
         self.items.push(match call.input {
             InputKind::Text => Item::CustomToolCall { call_id, name, input: call.arguments.as_str(), kept },
@@ -422,18 +426,19 @@ impl<'a> Input<'a> {
         });
     }
 
-    fn result(&mut self, result: &'a ResultPart) {
-        let (call_id, kept) = match self.calls.get(&*result.call_id) {
-            Some((call_id, kept)) => (call_id.clone(), *kept),
+    fn result(&mut self, result: &'a ResultPart) -> Result<(), Error> {
+        let (call_id, input, kept) = match self.calls.get(&*result.call_id) {
+            Some((call_id, input, kept)) => (call_id.clone(), *input, *kept),
             // A result by itself answers a call of a stored response, whose id is the provider's own.
-            None => (Cow::Borrowed(&*result.call_id), KeptOfCall::default()),
+            None => (Cow::Borrowed(&*result.call_id), result.input, KeptOfCall::default()),
         };
         let KeptOfCall { namespace, caller, .. } = kept;
-        let output = CallOutput { call_id, output: output(result), namespace, caller };
-        self.items.push(match result.input {
+        let output = CallOutput { call_id, output: output(result)?, namespace, caller };
+        self.items.push(match input {
             InputKind::Text => Item::CustomToolCallOutput(output),
             _ => Item::FunctionCallOutput(output),
         });
+        Ok(())
     }
 }
 
@@ -477,17 +482,17 @@ fn fitting(id: &str) -> Cow<'_, str> {
     format!("{start}_{hash:016x}").into()
 }
 
-fn image_content(image: &Image) -> Content<'_> {
+fn image_content(image: &Image) -> Result<Content<'_>, Error> {
     let (image_url, file_id) = match &image.source {
         Source::Url(url) => (Some(url.as_str().into()), None),
         Source::Base64 { media_type, data } => (Some(data_url(media_type, data).into()), None),
         Source::File(id) => (None, Some(id.as_str())),
-        _ => (None, None),
+        _ => return Err(config("the Responses wire does not know the source of an image")),
     };
-    Content::InputImage { image_url, file_id, detail: "auto" }
+    Ok(Content::InputImage { image_url, file_id, detail: "auto" })
 }
 
-fn document_content(document: &Document) -> Content<'_> {
+fn document_content(document: &Document) -> Result<Content<'_>, Error> {
     let name = document.name.as_deref();
     let (filename, file_data, file_url, file_id) = match &document.source {
         Source::Url(url) => (None, None, Some(url.as_str()), None),
@@ -496,9 +501,9 @@ fn document_content(document: &Document) -> Content<'_> {
             (Some(name.unwrap_or(default)), Some(data_url(media_type, data)), None, None)
         }
         Source::File(id) => (None, None, None, Some(id.as_str())),
-        _ => (name, None, None, None),
+        _ => return Err(config("the Responses wire does not know the source of a document")),
     };
-    Content::InputFile { filename, file_data, file_url, file_id }
+    Ok(Content::InputFile { filename, file_data, file_url, file_id })
 }
 
 fn data_url(media_type: &str, data: &str) -> String {
@@ -506,34 +511,35 @@ fn data_url(media_type: &str, data: &str) -> String {
 }
 
 /// A result's content. The wire has no flag for an error, so that its text says so; and wants some text.
-fn output(result: &ResultPart) -> Output<'_> {
-    let is_text = |content: &ResultContent| matches!(content, ResultContent::Text(_));
-    if result.content.iter().all(is_text) {
-        let texts: Vec<&str> = result.content.iter().filter_map(text_of).collect();
-        let text = texts.join("\n");
-        return Output::Text(match (text.trim().is_empty(), result.is_error) {
-            (true, true) => "Error: the call failed and said nothing".to_owned(),
-            (true, false) => "(no output)".to_owned(),
-            (false, true) => format!("Error: {text}"),
-            (false, false) => text,
+fn output(result: &ResultPart) -> Result<Output<'_>, Error> {
+    let (mut texts, mut contents) = (Vec::new(), Vec::new());
+    for content in &result.content {
+        contents.push(match content {
+            ResultContent::Text(text) => {
+                texts.push(text.as_str());
+                if text.trim().is_empty() {
+                    continue;
+                }
+                Content::InputText { text }
+            }
+            ResultContent::Image(image) => image_content(image)?,
+            ResultContent::Document(document) => document_content(document)?,
+            _ => return Err(config("the Responses wire does not know a piece of a result")),
         });
     }
-    let error = result.is_error.then_some(Content::InputText { text: "Error:" });
-    let contents = result.content.iter().filter_map(|content| match content {
-        ResultContent::Text(text) if text.trim().is_empty() => None,
-        ResultContent::Text(text) => Some(Content::InputText { text }),
-        ResultContent::Image(image) => Some(image_content(image)),
-        ResultContent::Document(document) => Some(document_content(document)),
-        _ => None,
-    });
-    Output::Contents(error.into_iter().chain(contents).collect())
-}
-
-fn text_of(content: &ResultContent) -> Option<&str> {
-    match content {
-        ResultContent::Text(text) => Some(text),
-        _ => None,
+    if texts.len() < result.content.len() {
+        if result.is_error {
+            contents.insert(0, Content::InputText { text: "Error:" });
+        }
+        return Ok(Output::Contents(contents));
     }
+    let text = texts.join("\n");
+    Ok(Output::Text(match (text.trim().is_empty(), result.is_error) {
+        (true, true) => "Error: the call failed and said nothing".to_owned(),
+        (true, false) => "(no output)".to_owned(),
+        (false, true) => format!("Error: {text}"),
+        (false, false) => text,
+    }))
 }
 
 fn tools<'a>(
@@ -580,20 +586,26 @@ fn custom_tool<'a>(tool: &'a ToolSpec, options: &'a Options, warnings: &mut Vec<
     Tool::Custom { name, description: &tool.description, format: options.formats.get(&**name) }
 }
 
-fn tool_choice<'a>(choice: &'a ToolChoice, request: &Request) -> Result<Choice<'a>, Error> {
-    Ok(match choice {
+fn tool_choice(request: &Request, has_tools: bool) -> Result<Option<Choice<'_>>, Error> {
+    let Some(choice) = &request.tool_choice else { return Ok(None) };
+    if !has_tools {
+        return match choice.is_forced() {
+            true => Err(config("the tool choice forces a call, and no tool is offered")),
+            // Without tools no call can be made, which is what the rest comes to.
+            false => Ok(None),
+        };
+    }
+    Ok(Some(match choice {
         ToolChoice::Auto => Choice::Word("auto"),
         ToolChoice::None => Choice::Word("none"),
         ToolChoice::Required => Choice::Word("required"),
-        ToolChoice::Tool(name) => {
-            let tool = request.tools.iter().find(|tool| tool.name == *name);
-            let tool =
-                tool.ok_or_else(|| config(format!("the tool choice names `{name}`, which is not on offer")))?;
-            let r#type = if tool.input == InputKind::Text { "custom" } else { "function" };
-            Choice::Tool { r#type, name }
-        }
-        _ => return Err(config("the Responses wire does not know this tool choice")),
-    })
+        ToolChoice::Tool(name) => match request.tools.iter().find(|tool| tool.name == *name) {
+            Some(tool) if tool.input == InputKind::Text => Choice::Tool { r#type: "custom", name },
+            Some(_) => Choice::Tool { r#type: "function", name },
+            None => return Err(config(format!("the tool choice names `{name}`, which is not offered"))),
+        },
+        _ => return Err(config("the Responses wire does not know the tool choice")),
+    }))
 }
 
 /// What the reply must include. Encrypted reasoning can go back where nothing is stored.

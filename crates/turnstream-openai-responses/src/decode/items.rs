@@ -333,8 +333,8 @@ impl Item {
         }
         let status = text_of(body.status);
         match as_str(&status) {
-            // A reply that was cut does not say by silence that a call is whole.
-            None if matches!(seen, Seen::Snapshot { is_complete: false, .. }) => {}
+            // A reply that was cut does not say by silence that a call is whole: it is still open.
+            None if matches!(seen, Seen::Snapshot { is_complete: false, .. }) => self.is_done = false,
             None | Some("completed" | "") => ledger.close(&self.key),
             Some(_) => ledger.cut_off(&self.key),
         }

@@ -447,3 +447,38 @@ fn news_is_handed_on_and_broken_known_frames_are_named() {
     let named = events(b"event: response.completed\ndata: {\"response\":{}}\n\n").last().unwrap();
     assert!(named.is_ok(), "the event's name stands in for the type");
 }
+
+#[test]
+fn a_call_of_an_incomplete_turn_is_aborted_wherever_it_was_said() {
+    let streamed = [ADDED.to_owned(), delta(r#"{"a":1}"#)];
+    let item = r#"{"type":"function_call","call_id":"call_1","name":"f","arguments":"{\"a\":1}"}"#;
+    let reasons = [
+        ("max_output_tokens", "length", "length"),
+        ("content_filter", "content_filter", "content_filter"),
+        ("steered", "truncated", "other"),
+    ];
+    for (word, abort, reason) in reasons {
+        for (is_streamed, output) in [(true, ""), (false, item), (true, item)] {
+            let last = format!(
+                r#"{{"type":"response.incomplete","response":{{"status":"incomplete","incomplete_details":{{"reason":"{word}"}},"output":[{output}]}}}}"#
+            );
+            let mut frames: Vec<&str> = Vec::new();
+            if is_streamed {
+                frames.extend(streamed.iter().map(String::as_str));
+            }
+            frames.push(&last);
+            check(
+                &frames,
+                &[
+                    STARTED,
+                    CALL_STARTED,
+                    r#"{"type":"call_argument_fragment","call":0,"fragment":"{\"a\":1}"}"#,
+                    &format!(
+                        r#"{{"type":"call_aborted","call":0,"id":"call_1","name":"f","partial":"{{\"a\":1}}","reason":"{abort}"}}"#
+                    ),
+                    &format!(r#"{{"type":"turn_finished","reason":"{reason}","raw_reason":"{word}"}}"#),
+                ],
+            );
+        }
+    }
+}

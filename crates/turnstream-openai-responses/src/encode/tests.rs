@@ -296,7 +296,9 @@ fn what_the_wire_cannot_express_is_refused_and_what_means_nothing_is_warned_of()
     let sound = Audio::new(Source::Url("https://x.example/a.wav".into()));
     assert!(refused(&Request::new().message(Message::user("hear").with_part(sound))).contains("sound"));
     assert!(refused(&hi().tool(ToolSpec::new("srv.get file"))).contains("srv.get file"));
-    assert!(refused(&hi().tool_choice(ToolChoice::Tool("f".into()))).contains("`f`"));
+    assert!(
+        refused(&hi().tool(ToolSpec::new("g")).tool_choice(ToolChoice::Tool("f".into()))).contains("`f`")
+    );
     assert!(refused(&hi().options(Options::new().extra("model", raw("1")))).contains("`model`"));
     assert!(refused(&hi().options(Options::new().format("f", raw("{}")))).contains("`f`"));
     let picture = Message::assistant("x").with_part(Image::url("https://x.example/a.png"));
@@ -306,4 +308,28 @@ fn what_the_wire_cannot_express_is_refused_and_what_means_nothing_is_warned_of()
     let sent = OpenAiResponses::new("m").encode(&hi().tool(tool)).unwrap();
     let settings: Vec<&str> = sent.warnings.iter().map(|warning| warning.setting.as_str()).collect();
     assert_eq!(settings, ["parameters"]);
+}
+
+#[test]
+fn a_result_has_the_shape_of_its_call() {
+    let call = CallPart::new("c1", "sh", "ls").with_input(InputKind::Text);
+    let request = Request::new()
+        .message(Message::new(Role::Assistant, vec![call.into()]))
+        .message(Message::results([ResultPart::text("c1", "sh", "out")]));
+    assert_eq!(
+        input(&request),
+        json!([
+            {"type": "custom_tool_call", "call_id": "c1", "name": "sh", "input": "ls"},
+            {"type": "custom_tool_call_output", "call_id": "c1", "output": "out"},
+        ])
+    );
+}
+
+#[test]
+fn blank_system_texts_and_settings_without_tools_to_set_are_left_out() {
+    let request = Request::new().system("  ").user("hi").tool_choice(ToolChoice::Auto).parallel_calls(true);
+    let plain = body(&Request::new().user("hi"));
+    assert_eq!(body(&request), plain);
+    assert_eq!(body(&request.clone().options(Options::new().system_role(SystemRole::System))), plain);
+    assert!(refused(&request.tool_choice(ToolChoice::Required)).contains("no tool"));
 }

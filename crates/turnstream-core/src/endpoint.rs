@@ -15,6 +15,8 @@ use crate::{
 
 /// Headers that carry a key. A caller who sets one of them replaces the wire's own key.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+/// Headers that carry other secrets.
+const SECRET_HEADERS: [&str; 2] = ["cookie", "proxy-authorization"];
 
 /// Where a wire's requests go: base URL, key and headers. Every wire's config holds one.
 ///
@@ -99,6 +101,7 @@ impl Endpoint {
         for (name, value) in headers {
             all.insert(header_name(name)?, plain_value(name, value)?);
         }
+        let mut key_header = None;
         let brings_key = |(name, _): &(String, SecretString)| {
             KEY_HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header))
         };
@@ -109,7 +112,8 @@ impl Endpoint {
                 KeyHeader::Bearer => ("authorization", format!("Bearer {}", key.expose_secret())),
                 KeyHeader::Named(name) => (name, key.expose_secret().to_owned()),
             };
-            all.insert(header_name(name)?, secret_value(name, &value)?);
+            let name = key_header.insert(header_name(name)?);
+            all.insert(name.clone(), secret_value(name.as_str(), &value)?);
         }
         for (name, value) in &self.headers {
             all.insert(header_name(name)?, secret_value(name, value.expose_secret())?);
@@ -118,7 +122,7 @@ impl Endpoint {
             Error::new(ErrorKind::Config, "the request cannot be written as JSON").with_source(error)
         })?;
         let url = join(&self.base_url, path)?;
-        Ok(WireRequest { url, headers: all, body: body.into(), warnings: Vec::new() })
+        Ok(WireRequest { url, headers: all, body: body.into(), warnings: Vec::new(), key_header })
     }
 }
 
@@ -148,12 +152,22 @@ pub struct WireRequest {
     pub body: Bytes,
     /// Settings that the wire had no word for.
     pub warnings: Vec<Warning>,
+    key_header: Option<HeaderName>,
 }
 
 impl WireRequest {
     /// The same request with warnings.
     pub fn with_warnings(self, warnings: Vec<Warning>) -> Self {
         Self { warnings, ..self }
+    }
+
+    /// The headers that carry a key: that of the wire's own, and those that usually do.
+    pub fn key_headers(&self) -> impl Iterator<Item = &HeaderName> {
+        self.headers.keys().filter(|name| {
+            self.key_header.as_ref() == Some(name)
+                || KEY_HEADERS.contains(&name.as_str())
+                || SECRET_HEADERS.contains(&name.as_str())
+        })
     }
 
     /// The URL without user, password and query, which may hold keys.
@@ -270,5 +284,18 @@ mod tests {
         let bad = endpoint.clone().base_url("sk-SECRET-5").post("x", &[], &()).unwrap_err();
         let shown = format!("{endpoint:?} {endpoint:#?} {request:?} {bad:?} {bad}");
         assert!(!shown.contains("SECRET"), "{shown}");
+    }
+
+    #[test]
+    fn a_request_knows_which_of_its_headers_carry_a_key() {
+        let names = |endpoint: Endpoint| {
+            let request = endpoint.header("x-trace", "1".to_owned()).post("x", &[], &()).unwrap();
+            request.key_headers().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let endpoint = || Endpoint::new("https://h", KeyHeader::Named("X-Portal"));
+        assert_eq!(names(endpoint()), [""; 0]);
+        assert_eq!(names(endpoint().key("k".to_owned())), ["x-portal"]);
+        assert_eq!(names(endpoint().header("Cookie", "a=b".to_owned())), ["cookie"]);
+        assert_eq!(names(endpoint().header("API-Key", "k".to_owned())), ["api-key"]);
     }
 }

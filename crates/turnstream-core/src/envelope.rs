@@ -126,7 +126,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
 
 /// The waiting time that the headers ask for: `retry-after-ms`, else `retry-after` in seconds. An HTTP
 /// date needs a clock and is the transport's to read.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name, unit: f64| {
         let number: f64 = header(headers, name)?.trim().parse().ok()?;
         Duration::try_from_secs_f64(number * unit).ok()

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
 /// How much of a body an error keeps, in bytes.
 const BODY_LIMIT: usize = 2048;
+/// The fewest characters of a secret. Shorter ones are words that stand everywhere.
+const SECRET_LENGTH: usize = 6;
 
 /// What went wrong. One word wide.
 ///
@@ -251,6 +253,31 @@ impl Error {
         self
     }
 
+    /// The same error with `***` for each of these secrets, wherever it says one: providers and gateways echo
+    /// what they were sent. Secrets of less than six characters are left.
+    pub fn redacted(mut self, secrets: &[&str]) -> Self {
+        let mut secrets: Vec<&str> = secrets
+            .iter()
+            .copied()
+            .filter(|secret| secret.chars().nth(SECRET_LENGTH - 1).is_some())
+            .collect();
+        // One secret may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let Inner { message, code, request_id, body, source, .. } = &mut *self.0;
+        for text in [Some(message), code.as_mut(), request_id.as_mut(), body.as_mut()].into_iter().flatten() {
+            mask(text, &secrets);
+        }
+        if let Some(cause) = source {
+            let mut words = causes(&**cause);
+            let debug = format!("{cause:?}");
+            mask(&mut words, &secrets);
+            if words != causes(&**cause) || secrets.iter().any(|secret| debug.contains(secret)) {
+                *source = Some(words.into());
+            }
+        }
+        self
+    }
+
     /// The same error, saying more.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         self.0.message.push_str(note);
@@ -339,6 +366,29 @@ impl Serialize for Error {
     }
 }
 
+/// Puts `***` for every secret in a text, and for the beginning of one at its end: the text may have been cut.
+fn mask(text: &mut String, secrets: &[&str]) {
+    for secret in secrets {
+        if text.contains(secret) {
+            *text = text.replace(secret, "***");
+        }
+    }
+    let cut = |secret: &&str| {
+        let starts = secret.char_indices().skip(SECRET_LENGTH).filter_map(|(end, _)| secret.get(..end));
+        starts.filter(|start| text.ends_with(start)).map(str::len).max()
+    };
+    if let Some(length) = secrets.iter().filter_map(cut).max() {
+        text.truncate(text.len() - length);
+        text.push_str("***");
+    }
+}
+
+/// What an error and those below it say.
+fn causes(error: &(dyn StdError + 'static)) -> String {
+    let below = error.source().map(|source| format!(": {}", causes(source))).unwrap_or_default();
+    format!("{error}{below}")
+}
+
 const _: () = assert!(size_of::<Error>() == size_of::<usize>());
 
 #[cfg(test)]
@@ -360,5 +410,31 @@ mod tests {
         let error = Error::new(ErrorKind::RateLimited, "out of credit");
         assert!(error.is_retryable());
         assert!(!error.with_retryable(false).is_retryable());
+    }
+
+    #[test]
+    fn secrets_are_masked_wherever_an_error_says_them() {
+        let error = Error::new(ErrorKind::Authentication, "invalid key sk-SECRET-1, or key sk-SECRET-12?")
+            .with_code("sk-SECRET-1")
+            .with_request_id("r-sk-SECRET-1")
+            .with_body(b"{\"key\":\"sk-SECRET-1\",\"short\":\"abcde\"}")
+            .with_source(Error::new(ErrorKind::Connect, "to").with_source("at sk-SECRET-12"))
+            .redacted(&["sk-SECRET-1", "sk-SECRET-12", "abcde", ""]);
+        assert_eq!(error.message(), "invalid key ***, or key ***?");
+        assert_eq!((error.code(), error.request_id()), (Some("***"), Some("r-***")));
+        assert_eq!(error.body(), Some(r#"{"key":"***","short":"abcde"}"#));
+        assert_eq!(error.source().unwrap().to_string(), "connect: to: at ***");
+        assert!(!format!("{error:?}").contains("SECRET"), "{error:?}");
+    }
+
+    #[test]
+    fn a_secret_that_was_cut_is_masked_too_and_other_causes_are_kept() {
+        for (end, want) in [("sk-SECRET", "***"), ("sk-SEC", "***"), ("sk-SE", "sk-SE")] {
+            let body = format!("the key is {end}");
+            let error = Error::new(ErrorKind::Server, "m").with_body(body.as_bytes()).with_source("why");
+            let error = error.redacted(&["sk-SECRET-1"]);
+            assert_eq!(error.body().unwrap(), format!("the key is {want}"));
+            assert_eq!(error.source().unwrap().to_string(), "why");
+        }
     }
 }

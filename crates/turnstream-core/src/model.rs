@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_core::Stream;
@@ -86,6 +87,12 @@ impl Head {
     /// The provider's id of the request.
     pub fn request_id(&self) -> Option<&str> {
         envelope::request_id(&self.headers)
+    }
+
+    /// How long the provider asks to wait, as far as it says so in a number: `retry-after-ms`, else
+    /// `retry-after` in seconds. An HTTP date needs a clock.
+    pub fn retry_after(&self) -> Option<Duration> {
+        envelope::retry_after(&self.headers)
     }
 
     /// What the provider says of its rate limits: the headers whose name holds `ratelimit`, as they came.

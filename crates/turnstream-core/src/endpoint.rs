@@ -1,6 +1,6 @@
 //! Where a wire's requests go, and under which key: the part of every wire's config that is the same.
 
-use std::fmt;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::{
     error::{Error, ErrorKind},
+    raw_json::{RawFields, RawJson},
     request::Warning,
 };
 
@@ -23,10 +24,21 @@ const SECRET_HEADERS: [&str; 2] = ["cookie", "proxy-authorization"];
 /// Its `Debug` shows no key, no header value and no query.
 #[derive(Clone)]
 pub struct Endpoint {
-    base_url: String,
+    /// What holds where the caller has not said otherwise.
+    preset: Preset,
+    base_url: Option<String>,
     key: Option<SecretString>,
-    key_header: KeyHeader,
+    key_header: Option<KeyHeader>,
     headers: Vec<(String, SecretString)>,
+}
+
+/// Where a provider's requests go, and how they carry the key.
+#[derive(Debug, Clone)]
+struct Preset {
+    name: &'static str,
+    /// Empty where the caller has to give one.
+    base_url: Cow<'static, str>,
+    key_header: KeyHeader,
 }
 
 /// In which header a key is sent.
@@ -41,14 +53,22 @@ pub enum KeyHeader {
 
 impl Endpoint {
     /// An address without a key.
-    pub fn new(base_url: impl Into<String>, key_header: KeyHeader) -> Self {
-        Self { base_url: base_url.into(), key: None, key_header, headers: Vec::new() }
+    pub fn new(base_url: impl Into<Cow<'static, str>>, key_header: KeyHeader) -> Self {
+        let preset = Preset { name: "", base_url: base_url.into(), key_header };
+        Self { preset, base_url: None, key: None, key_header: None, headers: Vec::new() }
+    }
+
+    /// Sets the address and the key's header of the profile `name`, where the caller has given none. A profile
+    /// without an address of its own wants one: until then every request is refused.
+    pub fn profile(self, name: &'static str, base_url: Option<&'static str>, key_header: KeyHeader) -> Self {
+        let base_url = Cow::Borrowed(base_url.unwrap_or_default());
+        Self { preset: Preset { name, base_url, key_header }, ..self }
     }
 
     /// Sets the base URL. Path segments are appended to it, its query is kept, and no version segment is
     /// added or taken away.
     pub fn base_url(self, base_url: impl Into<String>) -> Self {
-        Self { base_url: base_url.into(), ..self }
+        Self { base_url: Some(base_url.into()), ..self }
     }
 
     /// Sets the key.
@@ -58,7 +78,7 @@ impl Endpoint {
 
     /// Sets the header in which the key is sent.
     pub fn key_header(self, key_header: KeyHeader) -> Self {
-        Self { key_header, ..self }
+        Self { key_header: Some(key_header), ..self }
     }
 
     /// Adds a header to every request. It replaces one of the wire's own of the same name; a header that
@@ -93,6 +113,22 @@ impl Endpoint {
         headers: &[(&'static str, &str)],
         body: &B,
     ) -> Result<WireRequest, Error> {
+        self.post_with(path, headers, body, &BTreeMap::new())
+    }
+
+    /// The same with further fields in the body, an object.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] as for [`post`](Self::post), and when the body has a field of that name already:
+    /// JSON does not say which of two counts.
+    pub fn post_with<B: Serialize + ?Sized>(
+        &self,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: &B,
+        extra: &BTreeMap<String, RawJson>,
+    ) -> Result<WireRequest, Error> {
         let mut all = HeaderMap::new();
         all.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         all.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -108,7 +144,7 @@ impl Endpoint {
         if let Some(key) = &self.key
             && !self.headers.iter().any(brings_key)
         {
-            let (name, value) = match self.key_header {
+            let (name, value) = match self.key_header.unwrap_or(self.preset.key_header) {
                 KeyHeader::Bearer => ("authorization", format!("Bearer {}", key.expose_secret())),
                 KeyHeader::Named(name) => (name, key.expose_secret().to_owned()),
             };
@@ -118,17 +154,26 @@ impl Endpoint {
         for (name, value) in &self.headers {
             all.insert(header_name(name)?, secret_value(name, value.expose_secret())?);
         }
-        let body = serde_json::to_vec(body).map_err(|error| {
-            Error::new(ErrorKind::Config, "the request cannot be written as JSON").with_source(error)
-        })?;
-        let url = join(&self.base_url, path)?;
+        let body = body_with(body, extra)?;
+        let url = join(self.address()?, path)?;
         Ok(WireRequest { url, headers: all, body: body.into(), warnings: Vec::new(), key_header })
+    }
+
+    fn address(&self) -> Result<&str, Error> {
+        match self.base_url.as_deref().unwrap_or(&self.preset.base_url) {
+            "" if self.base_url.is_none() => {
+                let name = self.preset.name;
+                Err(Error::config(format!("the profile `{name}` has no base URL of its own: give one")))
+            }
+            base_url => Ok(base_url),
+        }
     }
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let base_url = Url::parse(&self.base_url).map_or("(not a URL)".to_owned(), |url| masked(&url));
+        let base_url = self.base_url.as_deref().unwrap_or(&self.preset.base_url);
+        let base_url = Url::parse(base_url).map_or("(not a URL)".to_owned(), |url| masked(&url));
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         formatter
             .debug_struct("Endpoint")
@@ -188,6 +233,22 @@ impl fmt::Debug for WireRequest {
     }
 }
 
+/// The body's JSON, and further fields behind its own.
+fn body_with<B: Serialize + ?Sized>(body: &B, extra: &BTreeMap<String, RawJson>) -> Result<Vec<u8>, Error> {
+    let refuse =
+        |error: serde_json::Error| Error::config("the request cannot be written as JSON").with_source(error);
+    if extra.is_empty() {
+        return serde_json::to_vec(body).map_err(refuse);
+    }
+    let body = RawJson::of(body).map_err(refuse)?;
+    let fields: RawFields<'_> = serde_json::from_str(body.as_str()).map_err(refuse)?;
+    if let Some((name, _)) = fields.0.iter().find(|(name, _)| extra.contains_key(&**name)) {
+        return Err(Error::config(format!("the extra field `{name}` is one that the request itself sets")));
+    }
+    let body = body.with_fields(extra).expect("its fields were read, so that it is an object");
+    Ok(body.as_str().into())
+}
+
 /// Appends `path` to the base URL's own path and keeps its query.
 fn join(base_url: &str, path: &str) -> Result<Url, Error> {
     // The text itself stays out of the error: a URL may hold a password or a key.
@@ -232,6 +293,33 @@ fn secret_value(name: &str, value: &str) -> Result<HeaderValue, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_profile_says_only_what_the_caller_does_not() {
+        let endpoint = || Endpoint::new("https://h/v1", KeyHeader::Bearer).key("k".to_owned());
+        let at = |endpoint: &Endpoint| {
+            let sent = endpoint.post("x", &[], &()).unwrap();
+            (sent.url.to_string(), sent.headers.get("api-key").is_some())
+        };
+        let profile = endpoint().profile("p", Some("https://p/v1"), KeyHeader::Named("api-key"));
+        assert_eq!(at(&profile), ("https://p/v1/x".to_owned(), true));
+        let mine = endpoint().base_url("https://m").key_header(KeyHeader::Bearer);
+        let mine = mine.profile("p", Some("https://p/v1"), KeyHeader::Named("api-key"));
+        assert_eq!(at(&mine), ("https://m/x".to_owned(), false));
+        let nowhere = endpoint().profile("p", None, KeyHeader::Bearer).post("x", &[], &()).unwrap_err();
+        assert_eq!(nowhere.message(), "the profile `p` has no base URL of its own: give one");
+    }
+
+    #[test]
+    fn a_further_field_stands_behind_the_bodys_own_and_is_none_of_them() {
+        let endpoint = Endpoint::new("https://h", KeyHeader::Bearer);
+        let extra = |name: &str| BTreeMap::from([(name.to_owned(), RawJson::parse("[ 1.0]").unwrap())]);
+        let body = BTreeMap::from([("b", 1), ("a", 2)]);
+        let sent = endpoint.post_with("x", &[], &body, &extra("0")).unwrap();
+        assert_eq!(sent.body, r#"{"a":2,"b":1,"0":[ 1.0]}"#);
+        let refused = endpoint.post_with("x", &[], &body, &extra("a")).unwrap_err();
+        assert_eq!(refused.message(), "the extra field `a` is one that the request itself sets");
+    }
 
     #[test]
     fn paths_are_appended_and_queries_kept() {

@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorKind};
 /// An error as a provider wrote it.
 ///
 /// The shapes: `{"error":{"message","type","code","param"}}`, `{"error":"text"}`, `{"message"}`,
-/// `{"detail"}`, `[{"error":{..}}]`, and Anthropic's `{"type":"error","error":{..},"request_id"}`.
+/// `{"detail"}`, `[{"error":{..}}]`, and Anthropic's `{"type":"error","error":{..},"request_id"}`; also one
+/// inside another, as gateways wrap them.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ErrorEnvelope {
@@ -51,6 +52,9 @@ impl ErrorEnvelope {
                 let (kind, code) = (None, text(body.get("code")));
                 Some(Self { message: message.clone(), kind, code, param: None, request_id })
             }
+            Some(inner @ Value::Object(error)) if error.get("error").is_some_and(Value::is_object) => {
+                Self::read(inner).map(|inner| Self { request_id: request_id.or(inner.request_id), ..inner })
+            }
             Some(Value::Object(error)) => Some(Self {
                 message: text(error.get("message"))
                     .or_else(|| text(error.get("type")))
@@ -66,7 +70,8 @@ impl ErrorEnvelope {
                     Value::String(detail) => Some(detail.clone()),
                     detail => Some(detail.to_string()),
                 })?;
-                let kind = text(body.get("type"));
+                // A frame's own type is no word for the kind of error.
+                let kind = text(body.get("type")).filter(|kind| kind != "error");
                 Some(Self {
                     message,
                     kind,
@@ -76,6 +81,19 @@ impl ErrorEnvelope {
                 })
             }
         }
+    }
+
+    /// Whether a second attempt may help, by the provider's own words, whatever the status says. `None` if
+    /// they do not tell.
+    pub fn is_retryable(&self) -> Option<bool> {
+        let says = |words: &[&str]| {
+            let is_word = |said: &Option<String>| said.as_deref().is_some_and(|said| words.contains(&said));
+            is_word(&self.code) || is_word(&self.kind)
+        };
+        if says(&NEVER_RETRIED) {
+            return Some(false);
+        }
+        says(&RETRIED).then_some(true)
     }
 
     /// The error of `kind` that the envelope describes. Its code is the provider's `code` if that is a
@@ -98,8 +116,12 @@ impl ErrorEnvelope {
 /// whatever shape, request id and waiting time from the headers, the start of the body as it came.
 pub fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
     let kind = ErrorKind::of_status(status);
+    let mut is_final = false;
     let mut error = match ErrorEnvelope::parse(body) {
-        Some(envelope) => envelope.into_error(kind),
+        Some(envelope) => {
+            is_final = envelope.is_retryable() == Some(false);
+            envelope.into_error(kind)
+        }
         None if body.is_empty() => Error::new(kind, "the provider refused the request and said nothing"),
         None => Error::new(kind, "the provider refused the request in words that are no error body"),
     };
@@ -113,15 +135,14 @@ pub fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
     match header(headers, "x-should-retry") {
         Some("true") => error.with_retryable(true),
         Some("false") => error.with_retryable(false),
+        _ if is_final => error.with_retryable(false),
         _ => error,
     }
 }
 
 /// The provider's id of the request, from whichever header carries it.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
-    ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "x-goog-request-id", "cf-ray"]
-        .into_iter()
-        .find_map(|name| header(headers, name))
+    REQUEST_ID_HEADERS.into_iter().find_map(|name| header(headers, name))
 }
 
 /// The waiting time that the headers ask for: `retry-after-ms`, else `retry-after` in seconds. An HTTP
@@ -162,6 +183,53 @@ fn without_lone_halves(json: &[u8]) -> Vec<u8> {
     whole
 }
 
+/// Where providers put their id of a request, and last of all where a proxy in front of them does.
+const REQUEST_ID_HEADERS: [&str; 8] = [
+    "request-id",
+    "x-request-id",
+    "x-amzn-requestid",
+    "apim-request-id",
+    "x-goog-request-id",
+    "mistral-correlation-id",
+    "x-generation-id",
+    "cf-ray",
+];
+
+/// Providers' words for what no second attempt changes.
+const NEVER_RETRIED: [&str; 6] = [
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "access_terminated",
+    "enforced_spend_limit_reached",
+    "contract_spend_limit_reached",
+];
+
+/// Providers' words for what may pass. Some write the status that they would have sent.
+const RETRIED: [&str; 21] = [
+    "server_error",
+    "internal_server_error",
+    "internal_error",
+    "api_error",
+    "service_unavailable",
+    "overloaded",
+    "overloaded_error",
+    "engine_overloaded_error",
+    "rate_limit_exceeded",
+    "rate_limit_error",
+    "conflict_error",
+    "timeout",
+    "timeout_error",
+    "408",
+    "409",
+    "429",
+    "500",
+    "502",
+    "503",
+    "504",
+    "529",
+];
+
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
@@ -186,6 +254,13 @@ mod tests {
                 "m",
                 Some("overloaded_error"),
             ),
+            (
+                r#"{"error":{"type":"error","error":{"type":"overloaded_error","message":"m"}}}"#,
+                "m",
+                Some("overloaded_error"),
+            ),
+            (r#"{"type":"error","code":"server_error","message":"m"}"#, "m", Some("server_error")),
+            (r#"{"type":"error","message":"m"}"#, "m", None),
         ];
         for (body, message, code) in table {
             let error = ErrorEnvelope::parse(body.as_bytes()).expect(body).into_error(ErrorKind::Provider);
@@ -193,6 +268,25 @@ mod tests {
         }
         for body in ["", "x", "{}", r#"{"error":null}"#, r#"{"error":""}"#, r#"{"choices":[]}"#] {
             assert_eq!(ErrorEnvelope::parse(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_providers_words_tell_whether_a_second_attempt_helps() {
+        let table = [
+            (r#"{"type":"insufficient_quota","code":429}"#, Some(false)),
+            (r#"{"type":"server_error","code":"billing_not_active"}"#, Some(false)),
+            (r#"{"type":"tokens","code":"rate_limit_exceeded"}"#, Some(true)),
+            (r#"{"code":503}"#, Some(true)),
+            (r#"{"type":"invalid_request_error","code":null}"#, None),
+            (r#"{"code":400}"#, None),
+        ];
+        for (error, is_retryable) in table {
+            let body = format!(r#"{{"error":{error}}}"#);
+            let envelope = ErrorEnvelope::parse(body.as_bytes()).unwrap();
+            assert_eq!(envelope.is_retryable(), is_retryable, "{error}");
+            let refused = refused(429, &HeaderMap::new(), body.as_bytes());
+            assert_eq!(refused.is_retryable(), is_retryable != Some(false), "{error}");
         }
     }
 

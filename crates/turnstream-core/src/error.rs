@@ -137,6 +137,11 @@ impl fmt::Display for ErrorKind {
 }
 
 impl Error {
+    /// An [`ErrorKind::Config`] error that says `message`.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Config, message)
+    }
+
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {

@@ -291,6 +291,11 @@ impl Replay {
     pub fn new(wire: impl Into<Text>, data: RawJson) -> Self {
         Self { wire: wire.into(), data }
     }
+
+    /// The data, if it is `wire`'s own: what belongs to another wire does not go out.
+    pub fn data_for(&self, wire: &str) -> Option<&RawJson> {
+        (self.wire == *wire).then_some(&self.data)
+    }
 }
 
 /// See [`Event::PartFinished`]. A part that had no other event is an opaque block: all of it is `replay`.

@@ -284,6 +284,13 @@ impl Ledger {
         self.slot(key).is_some()
     }
 
+    /// A frame that has no typed event, as it came. One that is no JSON is handed on as a string.
+    pub fn news(&mut self, name: &str, data: &str) {
+        let name = if name.is_empty() { "unnamed" } else { name };
+        let raw = RawJson::parse(data).or_else(|_| RawJson::of(data));
+        self.provider(name, raw.expect("a text serialises"));
+    }
+
     /// Something of the provider's that has no typed event.
     pub fn provider(&mut self, name: &str, raw: RawJson) {
         if self.over {

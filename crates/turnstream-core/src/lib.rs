@@ -8,11 +8,13 @@
 //! what a frame means; the ledger keeps the laws and writes [`Event`]s.
 
 mod conversation;
+mod count;
 mod driver;
 mod endpoint;
 mod envelope;
 mod error;
 mod event;
+mod ids;
 mod json_text;
 mod ledger;
 mod lines;
@@ -29,6 +31,7 @@ mod turn;
 mod wire;
 
 pub use conversation::Conversation;
+pub use count::Count;
 pub use driver::{BadFrame, Interpret, SseDecoder};
 pub use endpoint::{Endpoint, KeyHeader, WireRequest};
 pub use envelope::{ErrorEnvelope, refused};
@@ -38,6 +41,7 @@ pub use event::{
     InputKind, PartFinished, PartIndex, ProviderEvent, Reason, ReasoningDelta, RefusalDelta, Replay,
     TextDelta, TurnFinished, TurnStarted, Usage,
 };
+pub use ids::IdForm;
 pub use json_text::{JsonText, SurrogateJoiner};
 pub use ledger::{Announcement, BodyEnd, Closing, Key, Ledger, Rules};
 pub use message::{
@@ -47,7 +51,7 @@ pub use message::{
 pub use model::{Head, Model, TextStream, TurnSource, TurnStream};
 pub use ndjson::NdjsonFramer;
 pub use preview::{CallPreview, PreviewKind, PreviewValue};
-pub use raw_json::RawJson;
+pub use raw_json::{RawFields, RawJson};
 pub use request::{OutputSchema, ReasoningEffort, Request, ToolChoice, ToolSpec, Warning, WireOptions};
 pub use scan::{JsonScanner, is_json};
 pub use sse::{FrameError, SseFrame, SseFramer};

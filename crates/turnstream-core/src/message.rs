@@ -1,5 +1,7 @@
 //! What a conversation is made of: [`Message`]s and their [`Part`]s.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
@@ -229,6 +231,17 @@ pub enum Source {
     File(String),
 }
 
+impl Source {
+    /// The address, or the bytes as a `data:` address. `None` for an uploaded file.
+    pub fn address(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Url(url) => Some(Cow::Borrowed(url)),
+            Self::Base64 { media_type, data } => Some(Cow::Owned(format!("data:{media_type};base64,{data}"))),
+            Self::File(_) => None,
+        }
+    }
+}
+
 /// An image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -407,6 +420,11 @@ impl ResultPart {
     pub fn new(call_id: impl Into<Text>, name: impl Into<Text>, content: Vec<ResultContent>) -> Self {
         let (call_id, name) = (call_id.into(), name.into());
         Self { call_id, name, content, is_error: false, input: InputKind::Json }
+    }
+
+    /// What a result says that says nothing: providers refuse an empty one, or read it as a missing one.
+    pub fn placeholder(&self) -> &'static str {
+        if self.is_error { "The tool failed and said nothing." } else { "(no output)" }
     }
 
     /// The same result, as a failure.

@@ -1,8 +1,16 @@
 //! [`RawJson`]: one JSON value, kept as it was written.
 
-use std::{fmt, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    collections::BTreeMap,
+    fmt,
+    sync::Arc,
+};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 /// One JSON value, spelled as the provider spelled it: key order, number forms and escapes are kept.
@@ -44,6 +52,65 @@ impl RawJson {
     /// When the value does not fit `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
+    }
+
+    /// The object with these fields set: one that it has in its place, the others behind. Everything else
+    /// stands as it stood. `None` if it is no object.
+    pub fn with_fields<K: Borrow<str> + Ord>(&self, fields: &BTreeMap<K, Self>) -> Option<Self> {
+        let old: RawFields<'_> = serde_json::from_str(self.as_str()).ok()?;
+        let mut rest: BTreeMap<&str, &Self> =
+            fields.iter().map(|(name, value)| (name.borrow(), value)).collect();
+        let mut json = String::from("{");
+        let mut field = |name: &str, value: &str| {
+            if json.len() > 1 {
+                json.push(',');
+            }
+            json.push_str(&serde_json::to_string(name).expect("a text serialises"));
+            json.push(':');
+            json.push_str(value);
+        };
+        for (name, value) in &old.0 {
+            field(name, rest.remove(&**name).map_or(value.get(), Self::as_str));
+        }
+        rest.into_iter().for_each(|(name, value)| field(name, value.as_str()));
+        json.push('}');
+        Self::parse(&json).ok()
+    }
+}
+
+/// The fields of one JSON object, in their order, each value as it stands. It reads through `serde_json`,
+/// from text that it may borrow.
+#[derive(Debug)]
+pub struct RawFields<'a>(pub Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> RawFields<'a> {
+    /// The value of the first field of that name.
+    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = RawFields<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(RawFields(fields))
     }
 }
 
@@ -121,6 +188,17 @@ mod tests {
         assert_eq!(raw.as_str(), "{\"b\": 1.0,   \"a\":\"\\u00e9\\n\"}");
         assert_eq!(serde_json::to_string(&raw).unwrap(), raw.as_str());
         assert_eq!(serde_json::from_str::<RawJson>(raw.as_str()).unwrap(), raw);
+    }
+
+    #[test]
+    fn a_field_is_set_in_its_place_and_all_else_stands_as_it_stood() {
+        let object = RawJson::parse(r#"{"b": 1.0, "a":{ }, "\u00e9":null}"#).unwrap();
+        let value = |json: &str| RawJson::parse(json).unwrap();
+        let fields = BTreeMap::from([("a", value("[2.50]")), ("z", value("true")), ("\"", value("0"))]);
+        let want = r#"{"b":1.0,"a":[2.50],"é":null,"\"":0,"z":true}"#;
+        assert_eq!(object.with_fields(&fields).unwrap().as_str(), want);
+        assert_eq!(value("{}").with_fields(&BTreeMap::<&str, RawJson>::new()), Some(value("{}")));
+        assert_eq!(value("[]").with_fields(&fields), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A [`Request`]: everything that one turn is asked with, the same for every wire.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -234,6 +234,13 @@ impl ToolSpec {
         Self { input: InputKind::Text, ..self }
     }
 
+    /// The schema of its arguments, also where it has none: some providers demand one. The one that stands
+    /// for "no arguments" passes as strict, too.
+    pub fn schema(&self) -> Cow<'_, RawJson> {
+        let nothing = || RawJson::parse(NO_ARGUMENTS).expect("it is one JSON value");
+        self.parameters.as_ref().map_or_else(|| Cow::Owned(nothing()), Cow::Borrowed)
+    }
+
     /// Checks the name against what every provider accepts.
     ///
     /// # Errors
@@ -358,6 +365,8 @@ impl Warning {
         Self { setting: setting.into(), message: message.into() }
     }
 }
+
+const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
 fn yes() -> bool {
     true

@@ -7,7 +7,7 @@ mod block;
 mod frame;
 mod usage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
@@ -32,6 +32,8 @@ pub(crate) struct Messages {
     /// The id of the message, once it has begun; empty if it has none.
     message: Option<String>,
     blocks: BTreeMap<u64, Block>,
+    /// Where a block stands that has not ended and is no call.
+    open: BTreeSet<u64>,
     /// How many calls were announced.
     calls: u64,
     counts: Counts,
@@ -41,28 +43,66 @@ pub(crate) struct Messages {
 impl Messages {
     /// The interpreter of one turn.
     pub(crate) fn new(limits: Limits) -> Self {
-        let (blocks, counts) = (BTreeMap::new(), Counts::default());
-        Self { limits, message: None, blocks, calls: 0, counts, is_cut: false }
+        let (blocks, open, counts) = (BTreeMap::new(), BTreeSet::new(), Counts::default());
+        Self { limits, message: None, blocks, open, calls: 0, counts, is_cut: false }
     }
 }
 
 impl Interpret for Messages {
     fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        let parsed: Frame<'_> = match serde_json::from_str(frame.data) {
-            Ok(parsed) => parsed,
-            Err(problem) => return odd_frame(frame, problem, ledger),
+        let problem = match serde_json::from_str::<Frame<'_>>(frame.data) {
+            Ok(parsed) => {
+                let name = match parsed.kind.as_ref().and_then(JsonText::as_str) {
+                    Some(kind) if !kind.is_empty() => kind,
+                    _ => frame.event,
+                };
+                return self.take(name, &parsed, frame, ledger);
+            }
+            Err(problem) => problem,
         };
-        let name = match parsed.kind.as_ref().and_then(JsonText::as_str) {
-            Some(kind) if !kind.is_empty() => kind,
-            _ => frame.event,
-        };
+        let (kind, delta) = outline(frame.data);
+        let name = kind.as_deref().unwrap_or(frame.event);
+        match name {
+            "content_block_delta" if delta.as_deref().is_some_and(|delta| !KNOWN_DELTAS.contains(&delta)) => {
+                ledger.news(&delta.unwrap_or_default(), frame.data);
+                Ok(())
+            }
+            "content_block_delta"
+            | "content_block_start"
+            | "content_block_stop"
+            | "message_start"
+            | "message_delta"
+            | "message_stop" => match frame::again(name, frame.data) {
+                Ok(parsed) => self.take(name, &parsed, frame, ledger),
+                Err(_) => Err(BadFrame::new(name, problem)),
+            },
+            _ => odd_frame(name, frame, problem, ledger),
+        }
+    }
+
+    fn error_body(&self, envelope: ErrorEnvelope) -> Error {
+        error::of_body(envelope)
+    }
+}
+
+impl Messages {
+    /// Takes a frame by its name.
+    fn take(
+        &mut self,
+        name: &str,
+        parsed: &Frame<'_>,
+        frame: SseFrame<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<(), BadFrame> {
         let result = match name {
-            "content_block_delta" => self.delta(&parsed, frame, ledger),
-            "content_block_start" => self.block_start(&parsed, ledger),
-            "content_block_stop" => required(parsed.index, "index").map(|index| self.stop(index, ledger)),
-            "message_start" => self.message_start(&parsed, ledger),
+            "content_block_delta" => self.delta(parsed, frame, ledger),
+            "content_block_start" => self.block_start(parsed, ledger),
+            "content_block_stop" => {
+                required(parsed.index.get(), "index").map(|index| self.stop(index, ledger))
+            }
+            "message_start" => self.message_start(parsed, ledger),
             "message_delta" => {
-                self.message_delta(&parsed, ledger);
+                self.message_delta(parsed, ledger);
                 Ok(())
             }
             "message_stop" => {
@@ -76,19 +116,13 @@ impl Interpret for Messages {
                 Ok(())
             }
             _ => {
-                hand_on(name, frame, ledger);
+                ledger.news(name, frame.data);
                 Ok(())
             }
         };
         result.map_err(|problem| BadFrame::new(name, problem))
     }
 
-    fn error_body(&self, envelope: ErrorEnvelope) -> Error {
-        error::of_body(envelope)
-    }
-}
-
-impl Messages {
     fn message_start(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
         let message: Message<'_> = serde_json::from_str(required(frame.message, "message")?.get())?;
         let id = message.id.as_ref().map(|id| id.to_lossy().into_owned()).unwrap_or_default();
@@ -162,15 +196,16 @@ impl Messages {
         if self.is_cut {
             return;
         }
-        for block in self.blocks.values_mut() {
-            if !matches!(block, Block::Call { .. }) {
+        // Only those that are open: this comes again and again where a proxy repeats the reason.
+        for index in std::mem::take(&mut self.open) {
+            if let Some(block) = self.blocks.get_mut(&index) {
                 std::mem::replace(block, Block::Ended).end(ledger);
             }
         }
     }
 
     fn block_start(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
-        let index = required(frame.index, "index")?;
+        let index = required(frame.index.get(), "index")?;
         self.start(index, required(frame.content_block, "content_block")?, ledger)
     }
 
@@ -193,6 +228,7 @@ impl Messages {
                     ledger.provider(name, block.clone());
                 }
                 self.blocks.insert(index, Block::Server(Server::new(part, block)));
+                self.open.insert(index);
                 Ok(())
             }
         }
@@ -296,7 +332,7 @@ impl Messages {
         frame: SseFrame<'_>,
         ledger: &mut Ledger,
     ) -> Result<(), serde_json::Error> {
-        let index = required(parsed.index, "index")?;
+        let index = required(parsed.index.get(), "index")?;
         let delta = required(parsed.delta.as_ref(), "delta")?;
         let kind = delta.kind.as_ref().and_then(JsonText::as_str).unwrap_or_default();
         let is_taken = match kind {
@@ -327,7 +363,7 @@ impl Messages {
             _ => false,
         };
         if !is_taken {
-            hand_on(if kind.is_empty() { "content_block_delta" } else { kind }, frame, ledger);
+            ledger.news(if kind.is_empty() { "content_block_delta" } else { kind }, frame.data);
         }
         Ok(())
     }
@@ -371,7 +407,7 @@ impl Messages {
         let Some(prose) = self.prose(index, Voice::Text, ledger) else { return false };
         prose.citation_bytes += raw.get().len();
         if prose.citation_bytes > limit {
-            fail_limit("text_bytes", limit, prose.citation_bytes, ledger);
+            ledger.limit_exceeded("text_bytes", limit, prose.citation_bytes);
             return true;
         }
         let raw = RawJson::from(raw);
@@ -391,7 +427,7 @@ impl Messages {
             Some(Block::Server(server)) => {
                 server.input.push_str(&server.joiner.join(text));
                 if server.input.len() > limit {
-                    fail_limit("argument_bytes", limit, server.input.len(), ledger);
+                    ledger.limit_exceeded("argument_bytes", limit, server.input.len());
                 }
             }
             Some(Block::Ended) => return text.is_empty(),
@@ -429,7 +465,10 @@ impl Messages {
                 *is_stopped = true;
                 ledger.close(key);
             }
-            Some(block @ Block::Server(_)) => std::mem::replace(block, Block::Ended).end(ledger),
+            Some(block @ Block::Server(_)) => {
+                self.open.remove(&index);
+                std::mem::replace(block, Block::Ended).end(ledger);
+            }
             Some(Block::Prose(_)) => self.end_block_at(index, ledger),
             Some(Block::Ended) | None => {}
         }
@@ -438,6 +477,7 @@ impl Messages {
     /// Ends whatever stands at an index, to make room. A call is the ledger's to end.
     fn end_block_at(&mut self, index: u64, ledger: &mut Ledger) {
         if let Some(block) = self.blocks.remove(&index) {
+            self.open.remove(&index);
             block.end(ledger);
         }
     }
@@ -448,6 +488,7 @@ impl Messages {
         let part = ledger.part_began();
         let prose = Prose { part, voice, has_text: false, signature, citations, citation_bytes: 0 };
         self.blocks.insert(index, Block::Prose(prose));
+        self.open.insert(index);
     }
 
     /// The block of text or of thinking at an index. What never started begins now; `None` if a call or a
@@ -493,8 +534,8 @@ fn reason_of(word: &str) -> Option<Reason> {
     })
 }
 
-/// A frame that does not have the form of a known one: news, noise, or a known one that is broken.
-fn odd_frame(frame: SseFrame<'_>, problem: serde_json::Error, ledger: &mut Ledger) -> Result<(), BadFrame> {
+/// The type of a frame that could not be read, and that of its delta, where they are texts.
+fn outline(data: &str) -> (Option<String>, Option<String>) {
     #[derive(Default, Deserialize)]
     struct Outline<'a> {
         #[serde(borrow, rename = "type")]
@@ -503,51 +544,37 @@ fn odd_frame(frame: SseFrame<'_>, problem: serde_json::Error, ledger: &mut Ledge
         delta: Option<&'a RawValue>,
     }
     let outline = |json| serde_json::from_str::<Outline<'_>>(json).unwrap_or_default();
-    let kind = |outline: &Outline<'_>| serde_json::from_str::<String>(outline.kind?.get()).ok();
-    let parsed = outline(frame.data);
-    let name = kind(&parsed).filter(|kind| !kind.is_empty()).unwrap_or_else(|| frame.event.to_owned());
-    match name.as_str() {
-        "ping" => Ok(()),
-        _ if name == "error" || frame.event == "error" => {
-            ledger.fail(error::in_stream(frame.data));
-            Ok(())
-        }
-        "content_block_delta" => match parsed.delta.and_then(|delta| kind(&outline(delta.get()))) {
-            Some(delta) if !KNOWN_DELTAS.contains(&delta.as_str()) => {
-                hand_on(&delta, frame, ledger);
-                Ok(())
-            }
-            _ => Err(BadFrame::new(name, problem)),
-        },
-        "message_start" | "content_block_start" | "content_block_stop" | "message_delta" | "message_stop" => {
-            Err(BadFrame::new(name, problem))
-        }
-        // Another wire's last marker, which some proxies append to every stream.
-        "" if frame.data.trim() == "[DONE]" => Ok(()),
-        "" if !is_json(frame.data) => Err(BadFrame::new("(unnamed)", problem)),
-        _ => {
-            hand_on(&name, frame, ledger);
-            Ok(())
-        }
-    }
+    let kind = |raw: Option<&RawValue>| {
+        let kind: String = serde_json::from_str(raw?.get()).ok()?;
+        Some(kind).filter(|kind| !kind.is_empty())
+    };
+    let frame = outline(data);
+    let delta = frame.delta.and_then(|delta| kind(outline(delta.get()).kind));
+    (kind(frame.kind), delta)
 }
 
-/// Hands a frame on as it came.
-fn hand_on(name: &str, frame: SseFrame<'_>, ledger: &mut Ledger) {
-    let name = if name.is_empty() { "unnamed" } else { name };
-    let raw = RawJson::parse(frame.data).or_else(|_| RawJson::of(frame.data));
-    ledger.provider(name, raw.expect("a text serialises"));
+/// A frame that has not even the form of a frame: news, noise, or something broken.
+fn odd_frame(
+    name: &str,
+    frame: SseFrame<'_>,
+    problem: serde_json::Error,
+    ledger: &mut Ledger,
+) -> Result<(), BadFrame> {
+    match name {
+        "ping" => {}
+        _ if name == "error" || frame.event == "error" => ledger.fail(error::in_stream(frame.data)),
+        // Another wire's last marker, which some proxies append to every stream.
+        "" if frame.data.trim() == "[DONE]" => {}
+        "" if !is_json(frame.data) => return Err(BadFrame::new("unnamed", problem)),
+        _ => ledger.news(name, frame.data),
+    }
+    Ok(())
 }
 
 /// Whether the input that a block starts with says nothing: it is a placeholder, and the input streams.
 fn is_blank_input(input: &str) -> bool {
     let inner = input.strip_prefix('{').and_then(|input| input.strip_suffix('}'));
     input == "\"\"" || inner.is_some_and(|inner| inner.trim().is_empty())
-}
-
-fn fail_limit(limit: &str, most: usize, seen: usize, ledger: &mut Ledger) {
-    let message = format!("the reply went over the limit `{limit}`: {seen} of at most {most}");
-    ledger.fail(Error::new(ErrorKind::LimitExceeded, message));
 }
 
 const KNOWN_DELTAS: [&str; 5] =

@@ -2,15 +2,15 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    CallPart, Document, Error, ErrorKind, InputKind, Part, RawJson, ReasoningEffort, ReasoningPart, Replay,
-    Request, ResultContent, ResultPart, Role, Source, TextPart, ToolChoice, ToolSpec, Warning, WireRequest,
+    CallPart, Document, Error, IdForm, InputKind, Part, RawJson, ReasoningEffort, ReasoningPart, Request,
+    ResultContent, ResultPart, Role, Source, TextPart, ToolChoice, Warning, WireRequest,
 };
 
 use crate::{Anthropic, CacheLifetime, DEFAULT_MAX_TOKENS, Options, ThinkingDisplay, WIRE};
@@ -25,7 +25,12 @@ pub(crate) fn encode(wire: &Anthropic, request: &Request) -> Result<WireRequest,
     let body = Body {
         model: &wire.model,
         max_tokens: max_tokens(request, &options)?,
-        system: request.system.iter().filter(|text| !is_blank(text)).map(|text| Block::text(text)).collect(),
+        system: request
+            .system
+            .iter()
+            .filter(|text| !text.trim().is_empty())
+            .map(|text| Block::text(text))
+            .collect(),
         messages: history.messages(request)?,
         tools: tools(request, &options)?,
         tool_choice: tool_choice(request, &options)?,
@@ -40,17 +45,13 @@ pub(crate) fn encode(wire: &Anthropic, request: &Request) -> Result<WireRequest,
         service_tier: options.service_tier.as_deref(),
         cache_control: options.cache.map(|ttl| CacheControl { kind: "ephemeral", ttl }),
         stream: true,
-        extra: &options.extra,
     };
-    if let Some(name) = options.extra.keys().find(|name| body.writes(name)) {
-        return Err(config(format!("the extra field `{name}` is one that the request itself sets")));
-    }
     let betas = options.betas.join(",");
     let mut headers = vec![("anthropic-version", wire.version.as_str())];
     if !betas.is_empty() {
         headers.push(("anthropic-beta", &betas));
     }
-    Ok(wire.endpoint.post("messages", &headers, &body)?.with_warnings(warnings))
+    Ok(wire.endpoint.post_with("messages", &headers, &body, &options.extra)?.with_warnings(warnings))
 }
 
 #[derive(Serialize)]
@@ -83,30 +84,6 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheControl>,
     stream: bool,
-    #[serde(flatten)]
-    extra: &'a BTreeMap<String, RawJson>,
-}
-
-impl Body<'_> {
-    /// Whether the body has a field of this name, so that an extra one would stand there twice.
-    fn writes(&self, name: &str) -> bool {
-        match name {
-            "model" | "max_tokens" | "messages" | "stream" => true,
-            "system" => !self.system.is_empty(),
-            "tools" => !self.tools.is_empty(),
-            "tool_choice" => self.tool_choice.is_some(),
-            "thinking" => self.thinking.is_some(),
-            "output_config" => self.output_config.is_some(),
-            "temperature" => self.temperature.is_some(),
-            "top_p" => self.top_p.is_some(),
-            "top_k" => self.top_k.is_some(),
-            "stop_sequences" => !self.stop_sequences.is_empty(),
-            "metadata" => self.metadata.is_some(),
-            "service_tier" => self.service_tier.is_some(),
-            "cache_control" => self.cache_control.is_some(),
-            _ => false,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -191,22 +168,11 @@ struct ClientTool<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
-    input_schema: Schema<'a>,
+    input_schema: Cow<'a, RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     eager_input_streaming: bool,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Schema<'a> {
-    Given(&'a RawJson),
-    NoArguments {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        properties: BTreeMap<&'a str, ()>,
-    },
 }
 
 #[derive(Serialize)]
@@ -274,29 +240,18 @@ impl<'a> Block<'a> {
 /// The conversation on its way out, with what has to agree between calls and results.
 struct History<'a> {
     unsigned_thinking: bool,
-    /// Ids that do not fit the wire, and what stands for them.
-    ids: HashMap<&'a str, String>,
     /// The toolset of each call that has one: its result names it, too.
     toolsets: HashMap<&'a str, RawJson>,
 }
 
 impl<'a> History<'a> {
     fn new(wire: &Anthropic, request: &'a Request) -> Self {
-        let mut toolsets = HashMap::new();
-        let mut ids = Vec::new();
-        for part in request.conversation.messages().iter().flat_map(|message| &message.parts) {
-            match part {
-                Part::Call(call) => {
-                    ids.push(call.id.as_str());
-                    if let Some(toolset) = extras_of(call).remove("toolset_name") {
-                        toolsets.insert(call.id.as_str(), toolset);
-                    }
-                }
-                Part::Result(result) => ids.push(result.call_id.as_str()),
-                _ => {}
-            }
-        }
-        Self { unsigned_thinking: wire.unsigned_thinking, ids: fitting_ids(&ids), toolsets }
+        let parts = request.conversation.messages().iter().flat_map(|message| &message.parts);
+        let toolsets = parts.filter_map(|part| match part {
+            Part::Call(call) => Some((call.id.as_str(), extras_of(call).remove("toolset_name")?)),
+            _ => None,
+        });
+        Self { unsigned_thinking: wire.unsigned_thinking, toolsets: toolsets.collect() }
     }
 
     /// The messages, roles alternating. Results come first in a user's message.
@@ -322,9 +277,9 @@ impl<'a> History<'a> {
     }
 
     fn block(&self, role: Role, part: &'a Part) -> Result<Option<Block<'a>>, Error> {
-        let misplaced = |what| Err(config(format!("{what} cannot stand in a message of this role")));
+        let misplaced = |what| Err(Error::config(format!("{what} cannot stand in a message of this role")));
         let written = match (part, role) {
-            (Part::Text(text) | Part::Refusal(text), _) if is_blank(&text.text) => None,
+            (Part::Text(text) | Part::Refusal(text), _) if text.text.trim().is_empty() => None,
             (Part::Text(text) | Part::Refusal(text), _) => {
                 Some(Written::Text { text: &text.text, citations: citations_of(text) })
             }
@@ -337,10 +292,10 @@ impl<'a> History<'a> {
             (Part::Call(_), _) => return misplaced("a call"),
             (Part::Result(result), Role::User) => Some(self.tool_result(result)?),
             (Part::Result(_), _) => return misplaced("a result"),
-            (Part::Opaque(opaque), _) => return Ok(ours(Some(&opaque.replay)).map(Block::Theirs)),
+            (Part::Opaque(opaque), _) => return Ok(opaque.replay.data_for(WIRE).map(Block::Theirs)),
             (Part::Reasoning(_), _) => None,
-            (Part::Audio(_), _) => return Err(config("this wire takes no sound".to_owned())),
-            _ => return Err(config("this wire does not know a part of the conversation".to_owned())),
+            (Part::Audio(_), _) => return Err(Error::config("this wire takes no sound")),
+            _ => return Err(Error::config("this wire does not know a part of the conversation")),
         };
         Ok(written.map(Block::Ours))
     }
@@ -350,7 +305,8 @@ impl<'a> History<'a> {
         struct Signed {
             signature: String,
         }
-        let Signed { signature } = ours(reasoning.replay.as_ref())?.read().ok()?;
+        let Signed { signature } =
+            reasoning.replay.as_ref().and_then(|replay| replay.data_for(WIRE))?.read().ok()?;
         let may_go = self.unsigned_thinking || !signature.is_empty();
         may_go.then_some(Written::Thinking { thinking: &reasoning.text, signature })
     }
@@ -363,35 +319,29 @@ impl<'a> History<'a> {
             Ok(input) => Input::Value { input },
             Err(_) => Input::Text { input: text },
         };
-        Written::ToolUse { id: self.id(&call.id), name: &call.name, input, extras: extras_of(call) }
+        Written::ToolUse { id: CALL_ID.fit(&call.id), name: &call.name, input, extras: extras_of(call) }
     }
 
     fn tool_result(&self, result: &'a ResultPart) -> Result<Written<'a>, Error> {
         let mut content = Vec::new();
         for piece in &result.content {
             content.push(Block::Ours(match piece {
-                ResultContent::Text(text) if is_blank(text) => continue,
+                ResultContent::Text(text) if text.trim().is_empty() => continue,
                 ResultContent::Text(text) => Written::Text { text, citations: None },
                 ResultContent::Image(image) => Written::Image { source: bytes(&image.source)? },
                 ResultContent::Document(document) => written_document(document)?,
-                _ => return Err(config("this wire does not know a piece of a result".to_owned())),
+                _ => return Err(Error::config("this wire does not know a piece of a result")),
             }));
         }
         if content.is_empty() {
-            // The provider refuses an empty error, and reads an empty result as a missing one.
-            let words = if result.is_error { "The tool failed and said nothing." } else { "(no output)" };
-            content.push(Block::text(words));
+            content.push(Block::text(result.placeholder()));
         }
         Ok(Written::ToolResult {
-            tool_use_id: self.id(&result.call_id),
+            tool_use_id: CALL_ID.fit(&result.call_id),
             content,
             is_error: result.is_error,
             toolset_name: self.toolsets.get(result.call_id.as_str()).cloned(),
         })
-    }
-
-    fn id(&self, id: &'a str) -> Cow<'a, str> {
-        self.ids.get(id).map_or(Cow::Borrowed(id), |fitting| Cow::Owned(fitting.clone()))
     }
 }
 
@@ -400,23 +350,21 @@ fn tools<'a>(request: &'a Request, options: &'a Options) -> Result<Vec<Tool<'a>>
     for tool in &request.tools {
         tool.check_name()?;
         if tool.input != InputKind::Json {
-            return Err(config(format!("tool `{}` is free-form, which this wire does not have", tool.name)));
+            return Err(Error::config(format!(
+                "tool `{}` is free-form, which this wire does not have",
+                tool.name
+            )));
         }
         tools.push(Tool::Client(ClientTool {
             name: &tool.name,
             description: &tool.description,
-            input_schema: schema(tool),
+            input_schema: tool.schema(),
             strict: tool.strict,
             eager_input_streaming: options.eager_input,
         }));
     }
     tools.extend(options.server_tools.iter().map(Tool::Server));
     Ok(tools)
-}
-
-fn schema(tool: &ToolSpec) -> Schema<'_> {
-    let nothing = || Schema::NoArguments { kind: "object", properties: BTreeMap::new() };
-    tool.parameters.as_ref().map_or_else(nothing, Schema::Given)
 }
 
 fn tool_choice<'a>(request: &'a Request, options: &Options) -> Result<Option<Choice<'a>>, Error> {
@@ -426,7 +374,7 @@ fn tool_choice<'a>(request: &'a Request, options: &Options) -> Result<Option<Cho
     let choice = |kind, name| Choice { kind, name, disable_parallel_tool_use: is_single };
     Ok(match &request.tool_choice {
         Some(choice) if !has_tools && choice.is_forced() => {
-            return Err(config("the tool choice forces a call, and no tool is offered".to_owned()));
+            return Err(Error::config("the tool choice forces a call, and no tool is offered"));
         }
         // The provider refuses a choice where there is nothing to choose from.
         _ if !has_tools => None,
@@ -434,7 +382,7 @@ fn tool_choice<'a>(request: &'a Request, options: &Options) -> Result<Option<Cho
         Some(ToolChoice::Required) => Some(choice("any", None)),
         Some(ToolChoice::Tool(name)) => Some(choice("tool", Some(name))),
         Some(ToolChoice::None) => Some(Choice { kind: "none", name: None, disable_parallel_tool_use: false }),
-        Some(_) => return Err(config("this wire does not know the tool choice".to_owned())),
+        Some(_) => return Err(Error::config("this wire does not know the tool choice")),
         None => is_single.then(|| choice("auto", None)),
     })
 }
@@ -448,7 +396,7 @@ fn thinking(
     let is_wanted = options.thinking_budget.is_some() || display.is_some();
     let effort = match request.reasoning {
         Some(ReasoningEffort::None) if is_wanted => {
-            return Err(config("the options ask for thinking, and the request turns it off".to_owned()));
+            return Err(Error::config("the options ask for thinking, and the request turns it off"));
         }
         Some(ReasoningEffort::None) => return Ok((Some(Thinking::Disabled), None)),
         Some(ReasoningEffort::Minimal) => {
@@ -473,7 +421,7 @@ fn thinking(
 
 fn max_tokens(request: &Request, options: &Options) -> Result<u64, Error> {
     match (request.max_tokens, options.thinking_budget) {
-        (Some(most), Some(budget)) if budget >= most => Err(config(format!(
+        (Some(most), Some(budget)) if budget >= most => Err(Error::config(format!(
             "the thinking budget ({budget}) has to be less than the reply's most tokens ({most})"
         ))),
         (Some(most), _) => Ok(most),
@@ -504,7 +452,7 @@ fn written_document(document: &Document) -> Result<Written<'_>, Error> {
         // Base64 is for PDF; text goes as text.
         Source::Base64 { media_type, data } if media_type.starts_with("text/") => {
             let text = BASE64_STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            let problem = || config("a text document is not base64 of UTF-8".to_owned());
+            let problem = || Error::config("a text document is not base64 of UTF-8");
             Bytes::Text { media_type: "text/plain", data: text.ok_or_else(problem)? }
         }
         source => bytes(source)?,
@@ -517,58 +465,28 @@ fn bytes(source: &Source) -> Result<Bytes<'_>, Error> {
         Source::Base64 { media_type, data } => Bytes::Base64 { media_type, data },
         Source::Url(url) => Bytes::Url { url },
         Source::File(file_id) => Bytes::File { file_id },
-        _ => return Err(config("this wire does not know the source of an image or a document".to_owned())),
+        _ => return Err(Error::config("this wire does not know the source of an image or a document")),
     })
 }
 
-/// What this wire needs back; what belongs to another wire stays here.
-fn ours(replay: Option<&Replay>) -> Option<&RawJson> {
-    replay.filter(|replay| replay.wire == WIRE).map(|replay| &replay.data)
-}
-
 fn citations_of(text: &TextPart) -> Option<RawJson> {
-    let fields: BTreeMap<String, RawJson> = ours(text.replay.as_ref())?.read().ok()?;
+    let fields: BTreeMap<String, RawJson> =
+        text.replay.as_ref().and_then(|replay| replay.data_for(WIRE))?.read().ok()?;
     fields.get("citations").cloned()
 }
 
 /// The further fields of a `tool_use` block, such as `caller`.
 fn extras_of(call: &CallPart) -> BTreeMap<String, RawJson> {
-    ours(call.replay.as_ref()).and_then(|data| data.read().ok()).unwrap_or_default()
+    call.replay
+        .as_ref()
+        .and_then(|replay| replay.data_for(WIRE))
+        .and_then(|data| data.read().ok())
+        .unwrap_or_default()
 }
 
-/// For each id that the wire refuses one that it takes: the same each time, and no other call's.
-fn fitting_ids<'a>(ids: &[&'a str]) -> HashMap<&'a str, String> {
-    let fits = |id: &str| !id.is_empty() && id.chars().all(is_id_letter);
-    let mut taken: HashSet<String> = ids.iter().filter(|id| fits(id)).map(|id| (*id).to_owned()).collect();
-    let mut fitting: HashMap<&'a str, String> = HashMap::new();
-    for id in ids.iter().filter(|id| !fits(id)) {
-        if fitting.contains_key(id) {
-            continue;
-        }
-        let plain = id.replace(|letter| !is_id_letter(letter), "_");
-        let plain = if plain.is_empty() { "call".to_owned() } else { plain };
-        let mut candidate = plain.clone();
-        let mut number = 2_u64;
-        while !taken.insert(candidate.clone()) {
-            candidate = format!("{plain}_{number}");
-            number += 1;
-        }
-        fitting.insert(id, candidate);
-    }
-    fitting
-}
-
-fn is_id_letter(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
-}
-
-fn config(words: String) -> Error {
-    Error::new(ErrorKind::Config, words)
-}
+/// What ids of calls the provider takes.
+const CALL_ID: IdForm =
+    IdForm::new(1, usize::MAX, |letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'));
 
 #[cfg(test)]
 mod tests;

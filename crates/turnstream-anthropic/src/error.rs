@@ -2,55 +2,58 @@
 
 use http::HeaderMap;
 use serde::Deserialize;
-use serde_json::Value;
 use turnstream_core::{Error, ErrorEnvelope, ErrorKind};
 
 /// Codes under which a rate limit is a spending limit: waiting does not help.
 const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
 
 /// The error of a reply whose status is not 200. The header `x-should-retry` decides on retrying, else the
-/// error's type, else the status.
+/// provider's words, else the status.
 pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
     let error = turnstream_core::refused(status, headers, body);
-    let is_decided = headers.get("x-should-retry").is_some_and(|word| word == "true" || word == "false");
-    if is_decided { error } else { with_retry(error, has_spend_limit(body)) }
+    if headers.get("x-should-retry").is_some_and(|word| word == "true" || word == "false") {
+        return error;
+    }
+    match ErrorEnvelope::parse(body).and_then(|envelope| is_retryable(&envelope, body)) {
+        Some(is_retryable) => error.with_retryable(is_retryable),
+        None => error,
+    }
 }
 
 /// The error of an `error` event, in whatever shape: it has no status.
 pub(crate) fn in_stream(data: &str) -> Error {
-    let value = serde_json::from_str(data).map(innermost).unwrap_or_default();
-    let error = match ErrorEnvelope::read(&value) {
-        Some(envelope) => envelope.into_error(ErrorKind::Provider),
-        None => {
-            Error::new(ErrorKind::Provider, "the provider reported an error in words that are no error body")
-        }
+    let body = data.as_bytes();
+    let Some(envelope) = ErrorEnvelope::parse(body) else {
+        let words = "the provider reported an error in words that are no error body";
+        return Error::new(ErrorKind::Provider, words).with_body(body);
     };
-    with_retry(error.with_body(data.as_bytes()), has_spend_limit(data.as_bytes()))
+    let is_retryable = is_retryable(&envelope, body).unwrap_or_default();
+    envelope.into_error(ErrorKind::Provider).with_retryable(is_retryable).with_body(body)
 }
 
 /// The error of a body that is an error object instead of a stream.
 pub(crate) fn of_body(envelope: ErrorEnvelope) -> Error {
-    with_retry(envelope.into_error(ErrorKind::Provider), false)
+    let is_retryable = is_retryable(&envelope, b"").unwrap_or_default();
+    envelope.into_error(ErrorKind::Provider).with_retryable(is_retryable)
 }
 
-fn with_retry(error: Error, has_spend_limit: bool) -> Error {
-    let is_retryable = match error.code() {
-        _ if has_spend_limit => false,
-        Some(
-            "overloaded_error" | "api_error" | "timeout_error" | "rate_limit_error" | "conflict_error"
-            | "server_error",
-        ) => true,
+fn is_retryable(envelope: &ErrorEnvelope, body: &[u8]) -> Option<bool> {
+    if has_spend_limit(body) {
+        return Some(false);
+    }
+    // Behind a proxy, these may come with a status that asks for another attempt.
+    let is_final = matches!(
+        envelope.kind.as_deref(),
         Some(
             "invalid_request_error"
-            | "authentication_error"
-            | "billing_error"
-            | "permission_error"
-            | "not_found_error"
-            | "request_too_large",
-        ) => false,
-        _ => return error,
-    };
-    error.with_retryable(is_retryable)
+                | "authentication_error"
+                | "billing_error"
+                | "permission_error"
+                | "not_found_error"
+                | "request_too_large",
+        )
+    );
+    if is_final { Some(false) } else { envelope.is_retryable() }
 }
 
 fn has_spend_limit(body: &[u8]) -> bool {
@@ -68,26 +71,6 @@ fn has_spend_limit(body: &[u8]) -> bool {
     }
     serde_json::from_slice(body)
         .is_ok_and(|body: Body| SPEND_LIMITS.contains(&body.error.details.error_code.as_str()))
-}
-
-/// The innermost error object, with the outermost request id: gateways wrap errors in errors.
-fn innermost(mut value: Value) -> Value {
-    let request_id = value.get("request_id").cloned();
-    while value.pointer("/error/error").is_some_and(Value::is_object)
-        && let Some(inner) = value.get_mut("error").map(Value::take)
-    {
-        value = inner;
-    }
-    if let Some(body) = value.as_object_mut() {
-        // The frame's own type is no word for the kind of error.
-        if body.get("type").is_some_and(|kind| kind == "error") {
-            body.remove("type");
-        }
-        if let Some(request_id) = request_id {
-            body.insert("request_id".to_owned(), request_id);
-        }
-    }
-    value
 }
 
 #[cfg(test)]
@@ -169,6 +152,13 @@ mod tests {
                 true,
             ),
             (r#"{"type":"error","message":"flat"}"#.to_owned(), "flat", None, false),
+            (
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"x \ud83d"},"n":"\ude00"}"#
+                    .to_owned(),
+                "x \u{fffd}",
+                Some("overloaded_error"),
+                true,
+            ),
             (r#"{"type":"error","error":"a text"}"#.to_owned(), "a text", None, false),
         ];
         for (data, message, code, is_retryable) in table {

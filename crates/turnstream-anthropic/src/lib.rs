@@ -112,8 +112,16 @@ impl Anthropic {
     ///
     /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set or empty.
     pub fn from_env(model: impl Into<String>) -> Result<Self, Error> {
-        let wire = Self::new(model);
-        Ok(Self { endpoint: wire.endpoint.key_from_env("ANTHROPIC_API_KEY")?, ..wire })
+        Self::new(model).key_from_env()
+    }
+
+    /// Sets the key from `ANTHROPIC_API_KEY`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set or empty.
+    pub fn key_from_env(self) -> Result<Self, Error> {
+        Ok(Self { endpoint: self.endpoint.key_from_env("ANTHROPIC_API_KEY")?, ..self })
     }
 
     /// Sets the key, sent as `x-api-key`.
@@ -192,36 +200,24 @@ impl Wire for Anthropic {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Options {
-    /// Thinking with a fixed budget, in tokens: at least 1,024, and less than `max_tokens`. For models from
-    /// before adaptive thinking; later ones refuse it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub thinking_budget: Option<u64>,
-    /// What is shown of the thinking. By default the model decides; asking for it asks for thinking.
+    thinking_budget: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub thinking_display: Option<ThinkingDisplay>,
-    /// Sampling from the `k` likeliest tokens only.
+    thinking_display: Option<ThinkingDisplay>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<u64>,
-    /// `auto` or `standard_only`.
+    top_k: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// Caches the request up to its last block that can be cached, for so long.
+    service_tier: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<CacheLifetime>,
-    /// Streams the input of client tools as it is written, without the provider's buffering and checks:
-    /// fragments come earlier, and a call may end malformed.
+    cache: Option<CacheLifetime>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub eager_input: bool,
-    /// Names for the header `anthropic-beta`.
+    eager_input: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub betas: Vec<String>,
-    /// Server-side tools, for example `{"type": "web_search_20250305", "name": "web_search"}`, sent as they
-    /// stand behind the request's own tools.
+    betas: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub server_tools: Vec<RawJson>,
-    /// Further fields of the body, for example `mcp_servers`, sent as they stand.
+    server_tools: Vec<RawJson>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub extra: BTreeMap<String, RawJson>,
+    extra: BTreeMap<String, RawJson>,
 }
 
 /// What is shown of a model's thinking.
@@ -257,49 +253,53 @@ impl Options {
         Self::default()
     }
 
-    /// Sets [`thinking_budget`](Self::thinking_budget).
+    /// Thinks with a fixed budget, in tokens: at least 1,024, and less than `max_tokens`. For models from
+    /// before adaptive thinking; later ones refuse it.
     pub fn thinking_budget(self, tokens: u64) -> Self {
         Self { thinking_budget: Some(tokens), ..self }
     }
 
-    /// Sets [`thinking_display`](Self::thinking_display).
+    /// What is shown of the thinking. By default the model decides; asking for it asks for thinking.
     pub fn thinking_display(self, display: ThinkingDisplay) -> Self {
         Self { thinking_display: Some(display), ..self }
     }
 
-    /// Sets [`top_k`](Self::top_k).
+    /// Samples from the `k` likeliest tokens only.
     pub fn top_k(self, top_k: u64) -> Self {
         Self { top_k: Some(top_k), ..self }
     }
 
-    /// Sets [`service_tier`](Self::service_tier).
+    /// How the request is served: `auto` or `standard_only`.
     pub fn service_tier(self, service_tier: impl Into<String>) -> Self {
         Self { service_tier: Some(service_tier.into()), ..self }
     }
 
-    /// Sets [`cache`](Self::cache).
+    /// Caches the request up to its last block that can be cached, for so long.
     pub fn cache(self, lifetime: CacheLifetime) -> Self {
         Self { cache: Some(lifetime), ..self }
     }
 
-    /// Sets [`eager_input`](Self::eager_input).
+    /// Streams the input of client tools as it is written, without the provider's buffering and checks:
+    /// fragments come earlier, and a call may end malformed.
     pub fn eager_input(self, eager_input: bool) -> Self {
         Self { eager_input, ..self }
     }
 
-    /// Adds a name to [`betas`](Self::betas).
+    /// Adds a name to the header `anthropic-beta`.
     pub fn beta(mut self, name: impl Into<String>) -> Self {
         self.betas.push(name.into());
         self
     }
 
-    /// Adds a tool to [`server_tools`](Self::server_tools).
+    /// Offers one of the provider's own tools, for example
+    /// `{"type": "web_search_20250305", "name": "web_search"}`, as it stands, behind the request's tools.
     pub fn server_tool(mut self, tool: impl Into<RawJson>) -> Self {
         self.server_tools.push(tool.into());
         self
     }
 
-    /// Sets a field of [`extra`](Self::extra).
+    /// Sets a field of the body that this crate has no word for, for example `mcp_servers`. One that the
+    /// request itself sets is an error when it is encoded.
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<RawJson>) -> Self {
         self.extra.insert(name.into(), value.into());
         self

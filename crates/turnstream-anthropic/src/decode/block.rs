@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
-use turnstream_core::{Key, Ledger, PartIndex, RawJson, SurrogateJoiner, is_json};
+use turnstream_core::{Key, Ledger, PartIndex, RawJson, SurrogateJoiner};
 
 /// A block that began.
 #[derive(Debug)]
@@ -97,37 +96,9 @@ impl Server {
     /// The whole block. `None` if its input is not complete: the provider would refuse it.
     fn replay(mut self) -> Option<RawJson> {
         self.input.extend(self.joiner.flush());
-        let mut block = self.block;
-        for (name, value) in self.later {
-            block = with_field(&block, name, value.as_str())?;
+        if !self.input.trim().is_empty() {
+            self.later.insert("input", RawJson::parse(&self.input).ok()?);
         }
-        match self.input.trim() {
-            "" => Some(block),
-            input => with_field(&block, "input", input),
-        }
+        if self.later.is_empty() { Some(self.block) } else { self.block.with_fields(&self.later) }
     }
-}
-
-/// The object with one field set, and all else as it stands. `None` if `value` is not one JSON value.
-fn with_field(object: &RawJson, name: &str, value: &str) -> Option<RawJson> {
-    if !is_json(value) {
-        return None;
-    }
-    let text = object.as_str();
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    let (start, end) = match fields.get(name) {
-        Some(old) => {
-            // The field's text is a piece of the object's text.
-            let start = (old.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-            (start, start + old.get().len())
-        }
-        None => (text.rfind('}')?, text.rfind('}')?),
-    };
-    let (before, after) = (text.get(..start)?, text.get(end..)?);
-    let changed = match fields.contains_key(name) {
-        true => format!("{before}{value}{after}"),
-        false if fields.is_empty() => format!("{before}\"{name}\":{value}{after}"),
-        false => format!("{before},\"{name}\":{value}{after}"),
-    };
-    RawJson::parse(&changed).ok()
 }

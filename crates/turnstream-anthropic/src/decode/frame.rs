@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
-use turnstream_core::JsonText;
+use turnstream_core::{Count, JsonText, RawFields};
 
 /// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
 #[derive(Deserialize)]
 pub(super) struct Frame<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<JsonText<'a>>,
-    pub(super) index: Option<u64>,
+    #[serde(default)]
+    pub(super) index: Count,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
     #[serde(borrow)]
@@ -26,7 +27,7 @@ pub(super) struct Frame<'a> {
 
 /// The `delta` of `content_block_delta` and of `message_delta`. A text that its kind has to have is `None`
 /// where it is missing, and `Some(None)` where it is null, which says nothing.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<JsonText<'a>>,
@@ -69,6 +70,64 @@ pub(super) struct Message<'a> {
     pub(super) container: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
+}
+
+/// A known frame that could not be read, read again: of its delta only what its kind has.
+pub(super) fn again<'a>(name: &str, data: &'a str) -> Result<Frame<'a>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Outline<'a> {
+        #[serde(default)]
+        index: Count,
+        #[serde(borrow)]
+        delta: Option<&'a RawValue>,
+        #[serde(borrow)]
+        content_block: Option<&'a RawValue>,
+        #[serde(borrow)]
+        message: Option<&'a RawValue>,
+        #[serde(borrow)]
+        usage: Option<&'a RawValue>,
+        #[serde(borrow)]
+        context_management: Option<&'a RawValue>,
+    }
+    let Outline { index, delta, content_block, message, usage, context_management } =
+        serde_json::from_str(data)?;
+    let delta = match (name, delta) {
+        ("content_block_delta", Some(delta)) => Some(Delta::of_block(delta)?),
+        ("message_delta", Some(delta)) => Some(Delta::of_message(delta)?),
+        _ => None,
+    };
+    Ok(Frame { kind: None, index, delta, content_block, message, usage, context_management, error: None })
+}
+
+impl<'a> Delta<'a> {
+    fn of_block(raw: &'a RawValue) -> Result<Self, serde_json::Error> {
+        let fields: RawFields<'a> = serde_json::from_str(raw.get())?;
+        let text = |name| fields.get(name).map(|raw| serde_json::from_str(raw.get())).transpose();
+        let kind: Option<JsonText<'a>> = text("type")?.flatten();
+        let mut delta = Self::default();
+        match kind.as_ref().and_then(JsonText::as_str) {
+            Some("text_delta") => delta.text = text("text")?,
+            Some("input_json_delta") => delta.partial_json = text("partial_json")?,
+            Some("thinking_delta") => delta.thinking = text("thinking")?,
+            Some("signature_delta") => delta.signature = text("signature")?,
+            Some("citations_delta") => delta.citation = fields.get("citation"),
+            _ => {}
+        }
+        Ok(Self { kind, ..delta })
+    }
+
+    fn of_message(raw: &'a RawValue) -> Result<Self, serde_json::Error> {
+        let fields: RawFields<'a> = serde_json::from_str(raw.get())?;
+        let said = |name| fields.get(name).filter(|raw| raw.get() != "null");
+        let stop_reason = said("stop_reason").map(|raw| serde_json::from_str(raw.get())).transpose()?;
+        Ok(Self {
+            stop_reason,
+            stop_sequence: said("stop_sequence"),
+            stop_details: said("stop_details"),
+            container: said("container"),
+            ..Self::default()
+        })
+    }
 }
 
 /// What a known frame has to have.

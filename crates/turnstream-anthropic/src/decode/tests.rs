@@ -263,7 +263,7 @@ fn known_frames_that_do_not_fit_are_errors_that_name_them() {
         ("content_block_delta", json!({ "index": 0, "delta": { "type": "text_delta", "text": 5 } })),
         ("content_block_delta", json!({ "index": 0, "delta": { "type": "input_json_delta" } })),
         ("content_block_start", json!({ "index": 0 })),
-        ("content_block_start", json!({ "index": "0", "content_block": { "type": "text" } })),
+        ("content_block_start", json!({ "index": "x", "content_block": { "type": "text" } })),
         ("content_block_start", json!({ "index": 0, "content_block": { "type": "tool_use", "id": "a" } })),
         ("content_block_start", json!({ "index": 0, "content_block": { "type": "tool_use", "name": "" } })),
         ("content_block_stop", json!({})),
@@ -278,7 +278,7 @@ fn known_frames_that_do_not_fit_are_errors_that_name_them() {
     }
     let broken = "event: content_block_delta\ndata: {\"type\":\"content_bl\n\n";
     assert!(last(broken).starts_with("malformed [] the frame `content_block_delta`"));
-    assert!(last("data: {\"type\n\n").starts_with("malformed [] the frame `(unnamed)`"));
+    assert!(last("data: {\"type\n\n").starts_with("malformed [] the frame `unnamed`"));
 }
 
 #[test]
@@ -337,4 +337,45 @@ fn errors_come_in_any_shape() {
     for body in table {
         assert_eq!(lines_within(Limits::default(), body), ["provider [api_error] No."], "{body}");
     }
+}
+
+#[test]
+fn what_is_no_field_of_a_kind_changes_nothing() {
+    let odd = |kind: &str, name: &str, value: Value| {
+        let mut delta = json!({ "type": kind, "stop_reason": 7, "text": 1, "thinking": [], "signature": {} });
+        delta[name] = value;
+        frame(json!({ "type": "content_block_delta", "index": 0.0, "delta": delta, "usage": 3 }))
+    };
+    let body = odd("text_delta", "text", json!("a"))
+        + &frame(json!({ "type": "content_block_stop", "index": "0", "delta": "x" }))
+        + &odd("thinking_delta", "thinking", json!("hm"))
+        + &frame(
+            json!({ "type": "message_delta", "index": {}, "delta": { "text": 4, "stop_reason": "end_turn" } }),
+        )
+        + &frame(json!({ "type": "message_stop", "delta": 5 }));
+    assert_eq!(
+        lines_within(Limits::default(), &body),
+        [
+            r#"{"type":"turn_started"}"#,
+            r#"{"type":"text_delta","part":0,"text":"a"}"#,
+            r#"{"type":"part_finished","part":0}"#,
+            r#"{"type":"reasoning_delta","part":1,"text":"hm"}"#,
+            r#"{"type":"part_finished","part":1,"replay":{"wire":"anthropic-messages","data":{"type":"thinking","signature":""}}}"#,
+            r#"{"type":"turn_finished","reason":"stop","raw_reason":"end_turn"}"#,
+        ]
+    );
+    assert!(last(&odd("text_delta", "text", json!(2))).starts_with("malformed"));
+}
+
+#[test]
+fn a_reason_that_is_repeated_looks_only_at_blocks_that_are_open() {
+    let reason = || frame(json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }));
+    let body = text(0, "a") + &reason() + &text(1, "b") + &reason();
+    let mut messages = Messages::new(Limits::default());
+    let mut ledger = Ledger::new(RULES, Limits::default());
+    for data in body.split_terminator("\n\n").filter_map(|frame| frame.strip_prefix("data: ")) {
+        let frame = SseFrame { event: "", data };
+        messages.frame(frame, &mut ledger).unwrap();
+    }
+    assert_eq!((messages.blocks.len(), messages.open.len()), (2, 0));
 }

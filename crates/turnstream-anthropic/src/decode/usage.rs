@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use turnstream_core::Usage;
+use turnstream_core::{Count, Usage};
 
 /// Token counts as the provider gives them, of which a later report replaces what it says.
 #[derive(Debug, Default)]
@@ -18,25 +18,22 @@ impl Counts {
     /// Takes a report, leniently: it is no reason to lose a turn. False if it says nothing.
     pub(super) fn update(&mut self, usage: &RawValue) -> bool {
         #[derive(Default, Deserialize)]
+        #[serde(default)]
         struct Report<'a> {
-            #[serde(borrow)]
-            input_tokens: Option<&'a RawValue>,
-            #[serde(borrow)]
-            cache_creation_input_tokens: Option<&'a RawValue>,
-            #[serde(borrow)]
-            cache_read_input_tokens: Option<&'a RawValue>,
-            #[serde(borrow)]
-            output_tokens: Option<&'a RawValue>,
+            input_tokens: Count,
+            cache_creation_input_tokens: Count,
+            cache_read_input_tokens: Count,
+            output_tokens: Count,
             #[serde(borrow)]
             output_tokens_details: Option<&'a RawValue>,
         }
         #[derive(Default, Deserialize)]
-        struct Details<'a> {
-            #[serde(borrow)]
-            thinking_tokens: Option<&'a RawValue>,
+        #[serde(default)]
+        struct Details {
+            thinking_tokens: Count,
         }
         let report: Report<'_> = serde_json::from_str(usage.get()).unwrap_or_default();
-        let details: Details<'_> = report
+        let details: Details = report
             .output_tokens_details
             .and_then(|details| serde_json::from_str(details.get()).ok())
             .unwrap_or_default();
@@ -49,7 +46,7 @@ impl Counts {
         ];
         let mut says_something = false;
         for (mine, theirs) in said {
-            if let Some(theirs) = theirs.and_then(tokens) {
+            if let Some(theirs) = theirs.get() {
                 *mine = Some(theirs);
                 says_something = true;
             }
@@ -68,14 +65,4 @@ impl Counts {
         usage.reasoning_tokens = self.reasoning;
         usage
     }
-}
-
-/// A count of tokens, also where a proxy made a float or a string of it.
-fn tokens(raw: &RawValue) -> Option<u64> {
-    let text = raw.get().trim_matches('"');
-    text.parse().ok().or_else(|| {
-        let number: f64 = text.parse().ok()?;
-        // The cast saturates.
-        (number >= 0.0 && number.is_finite()).then_some(number as u64)
-    })
 }

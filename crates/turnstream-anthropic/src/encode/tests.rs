@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use turnstream_core::{
-    Audio, End, Events, Message as OurMessage, OpaquePart, OutputSchema, TurnBuilder, Wire as _,
+    Audio, End, ErrorKind, Events, Message as OurMessage, OpaquePart, OutputSchema, Replay, ToolSpec,
+    TurnBuilder, Wire as _,
 };
 
 use super::*;
@@ -104,7 +105,7 @@ fn every_setting_has_its_place() {
                 },
                 {
                     "name": "now",
-                    "input_schema": { "type": "object", "properties": {} },
+                    "input_schema": { "type": "object", "properties": {}, "additionalProperties": false },
                     "eager_input_streaming": true,
                 },
                 { "type": "web_search_20250305", "name": "web_search" },
@@ -324,7 +325,10 @@ fn ids_of_another_wire_fit_and_stay_apart() {
         let blocks = body["messages"][message]["content"].as_array().unwrap();
         blocks.iter().map(|block| block[field].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(sent(0, "id"), ["a_b_2", "a_b", "a_b_3", "call", "toolu_1"]);
+    let fitting = sent(0, "id");
+    assert_eq!((&*fitting[1], &*fitting[4]), ("a_b", "toolu_1"));
+    assert!(fitting.iter().all(|id| CALL_ID.fit(id) == *id), "{fitting:?}");
+    assert_eq!(fitting.iter().collect::<std::collections::HashSet<_>>().len(), ids.len());
     assert_eq!(sent(1, "tool_use_id"), sent(0, "id"));
 }
 

@@ -1,0 +1,89 @@
+//! How each wire writes a reply, in the fields and the order in which its provider does.
+
+mod anthropic;
+mod openai_chat;
+mod openai_responses;
+
+use std::str::FromStr;
+
+use turnstream_anthropic::Anthropic;
+use turnstream_core::{Decode, Limits, Wire};
+use turnstream_openai_chat::OpenAiChat;
+use turnstream_openai_responses::OpenAiResponses;
+
+use crate::body::Body;
+
+/// A wire that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BenchWire {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions.
+    OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
+}
+
+impl BenchWire {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
+
+    /// The wire's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic-messages",
+            Self::OpenAiChat => "openai-chat",
+            Self::OpenAiResponses => "openai-responses",
+        }
+    }
+
+    /// A decoder for one body.
+    pub fn decoder(self, limits: Limits) -> Box<dyn Decode> {
+        match self {
+            Self::Anthropic => Anthropic::new(MODEL).limits(limits).decoder(),
+            Self::OpenAiChat => OpenAiChat::new(MODEL).limits(limits).decoder(),
+            Self::OpenAiResponses => OpenAiResponses::new(MODEL).limits(limits).decoder(),
+        }
+    }
+
+    pub(crate) fn writer(self) -> Box<dyn WriteTurn> {
+        match self {
+            Self::Anthropic => Box::new(anthropic::Writer::start()),
+            Self::OpenAiChat => Box::new(openai_chat::Writer::start()),
+            Self::OpenAiResponses => Box::new(openai_responses::Writer::start()),
+        }
+    }
+}
+
+impl FromStr for BenchWire {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|wire| wire.name() == name);
+        found.ok_or_else(|| format!("there is no wire `{name}`"))
+    }
+}
+
+/// Writes one turn. Parts are opened and closed as the words need it.
+pub(crate) trait WriteTurn {
+    /// One piece of the answer's text.
+    fn text(&mut self, text: &str);
+
+    /// The announcement of a call.
+    fn call(&mut self, id: &str, name: &str);
+
+    /// A piece of the arguments of the call that was announced last.
+    fn fragment(&mut self, fragment: &str);
+
+    /// A comment.
+    fn comment(&mut self);
+
+    /// The end of the turn.
+    fn finish(self: Box<Self>) -> Body;
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a string serialises")
+}
+
+const MODEL: &str = "model";

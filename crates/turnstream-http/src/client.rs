@@ -8,10 +8,7 @@ use std::{
 
 use turnstream_core::{
     Error, ErrorKind, Model, Request, TurnStream, Wire, WireRequest,
-    reexports::{
-        http::HeaderValue,
-        url::{Host, Url},
-    },
+    reexports::url::{Host, Url},
 };
 
 use crate::{failure, retry::RetryPolicy, turn::HttpTurn};
@@ -29,7 +26,8 @@ use crate::{failure, retry::RetryPolicy, turn::HttpTurn};
 ///   [`first_byte_timeout`](Self::first_byte_timeout); one that pauses in mid-answer and sends no pings
 ///   needs a longer [`idle_timeout`](Self::idle_timeout).
 /// - Connections are reused only if a turn was read to its end: poll until `None`.
-/// - Proxies are taken from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`) and from the system.
+/// - Proxies are taken from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`) and from the system, but
+///   never for loopback: a server on `localhost` is asked directly, whatever they say.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) wire: Arc<dyn Wire>,
@@ -51,7 +49,10 @@ pub(crate) struct Settings {
 /// The connections of a client and its clones.
 struct Pool {
     connect_timeout: Option<Duration>,
-    http: OnceLock<Result<reqwest::Client, Arc<reqwest::Error>>>,
+    /// To this machine, past every proxy.
+    loopback: OnceLock<Result<reqwest::Client, Arc<reqwest::Error>>>,
+    /// To everywhere else.
+    elsewhere: OnceLock<Result<reqwest::Client, Arc<reqwest::Error>>>,
 }
 
 impl Client {
@@ -113,7 +114,8 @@ impl Client {
     }
 
     /// Allows keys to be sent over plain `http` to hosts that are not loopback. Everyone on the way can
-    /// read them.
+    /// read them. Of a caller's headers those count that usually carry one, for example `authorization`,
+    /// `x-api-key` and `cookie`.
     pub fn allow_insecure_http(self, allow: bool) -> Self {
         Self { allow_insecure_http: allow, ..self }
     }
@@ -139,7 +141,7 @@ impl Client {
 
     /// The request of one attempt, ready to be sent. Attempts differ in nothing.
     pub(crate) fn attempt(&self, request: &WireRequest) -> Result<reqwest::RequestBuilder, Error> {
-        let http = self.pool.http()?;
+        let http = self.pool.http(&request.url)?;
         // `headers` replaces what a user and password in the URL made: the caller's headers win.
         Ok(http.post(request.url.clone()).headers(request.headers.clone()).body(request.body.clone()))
     }
@@ -155,9 +157,14 @@ impl Client {
                 )),
             };
         }
-        if !self.allow_insecure_http && !is_loopback(&request.url) && holds_key(&request) {
-            let message = "a key would be sent over plain http to a host that is not loopback; \
-                           use https, or `allow_insecure_http`";
+        if !self.allow_insecure_http
+            && !is_loopback(&request.url)
+            && let Some(place) = place_of_key(&request)
+        {
+            let message = format!(
+                "{place} would send a key over plain http to a host that is not loopback; \
+                 use https, or `allow_insecure_http`"
+            );
             return Err(Error::new(ErrorKind::Config, message));
         }
         Ok(request)
@@ -190,27 +197,31 @@ impl fmt::Debug for Client {
 
 impl Pool {
     fn new(connect_timeout: Option<Duration>) -> Self {
-        Self { connect_timeout, http: OnceLock::new() }
+        Self { connect_timeout, loopback: OnceLock::new(), elsewhere: OnceLock::new() }
     }
 
-    fn http(&self) -> Result<&reqwest::Client, Error> {
-        self.http
-            .get_or_init(|| {
-                let mut builder = reqwest::Client::builder()
-                    .user_agent(concat!("turnstream/", env!("CARGO_PKG_VERSION")))
-                    // A redirect would take the key to another host.
-                    .redirect(reqwest::redirect::Policy::none())
-                    .referer(false)
-                    // Retries are ours to make and to show.
-                    .retry(reqwest::retry::never())
-                    .tcp_nodelay(true);
-                if let Some(timeout) = self.connect_timeout {
-                    builder = builder.connect_timeout(timeout);
-                }
-                builder.build().map_err(Arc::new)
-            })
-            .as_ref()
-            .map_err(|error| failure::of_client(error.clone()))
+    fn http(&self, url: &Url) -> Result<&reqwest::Client, Error> {
+        let is_loopback = is_loopback(url);
+        let http = if is_loopback { &self.loopback } else { &self.elsewhere };
+        http.get_or_init(|| {
+            let mut builder = reqwest::Client::builder()
+                .user_agent(concat!("turnstream/", env!("CARGO_PKG_VERSION")))
+                // A redirect would take the key to another host.
+                .redirect(reqwest::redirect::Policy::none())
+                .referer(false)
+                // Retries are ours to make and to show.
+                .retry(reqwest::retry::never())
+                .tcp_nodelay(true);
+            if let Some(timeout) = self.connect_timeout {
+                builder = builder.connect_timeout(timeout);
+            }
+            if is_loopback {
+                builder = builder.no_proxy();
+            }
+            builder.build().map_err(Arc::new)
+        })
+        .as_ref()
+        .map_err(|error| failure::of_client(error.clone()))
     }
 }
 
@@ -223,13 +234,18 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether a request carries something secret: a header marked so, a password or a key in its URL.
-fn holds_key(request: &WireRequest) -> bool {
+/// Where a request carries a key: a header, a password or a parameter of its address.
+fn place_of_key(request: &WireRequest) -> Option<String> {
     let names_key = |name: &str| {
         let name = name.to_ascii_lowercase();
         name.contains("key") || name.contains("token")
     };
-    request.headers.values().any(HeaderValue::is_sensitive)
-        || request.url.password().is_some()
-        || request.url.query_pairs().any(|(name, _)| names_key(&name))
+    if let Some(header) = request.key_headers().next() {
+        return Some(format!("the header `{header}`"));
+    }
+    if request.url.password().is_some() {
+        return Some("the password in the address".to_owned());
+    }
+    let (name, _) = request.url.query_pairs().find(|(name, _)| names_key(name))?;
+    Some(format!("the parameter `{name}` of the address"))
 }

@@ -32,7 +32,8 @@
 //! - **Silence has an end.** Connecting, waiting for the head, and waiting between bytes each have their own
 //!   timeout. A whole turn has none unless one is set: long answers are not errors.
 //! - **Keys stay with their host.** Redirects are not followed. A key is not sent over plain `http` to a
-//!   host that is not loopback, unless that is allowed.
+//!   host that is not loopback, unless that is allowed. A key that a reply echoes is masked in the error.
+//! - **Loopback is direct.** No proxy of the environment stands between this machine and itself.
 //!
 //! Turns are polled inside a tokio runtime whose IO and time drivers are enabled.
 //!
@@ -44,6 +45,7 @@
 mod client;
 mod failure;
 mod retry;
+mod secrets;
 mod timer;
 mod turn;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use turnstream_core::{Error, reexports::http::HeaderMap};
+use turnstream_core::{Error, Head};
 
 /// When a turn that failed before any output is asked again, and after how long.
 ///
@@ -101,19 +101,14 @@ impl Default for RetryPolicy {
     }
 }
 
-/// How long the headers of a reply ask to wait: `retry-after-ms`, else `retry-after` in seconds or as an
-/// HTTP date. `None` if they do not say, or not in words that mean anything.
+/// How long the head of a reply asks to wait: a number, or else the HTTP date in `retry-after`. `None` if it
+/// does not say, or not in words that mean anything.
 ///
 /// A date is counted from the reply's own `date` if it has one, so that a wrong clock on this side does no
 /// harm, else from `now`. One that has passed is zero.
-pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
-    let number = |name, unit: f64| {
-        let number: f64 = text(name)?.parse().ok()?;
-        Duration::try_from_secs_f64(number * unit).ok()
-    };
-    let date = |name| httpdate::parse_http_date(text(name)?).ok();
-    number("retry-after-ms", 0.001).or_else(|| number("retry-after", 1.0)).or_else(|| {
+pub(crate) fn retry_after(head: &Head, now: SystemTime) -> Option<Duration> {
+    let date = |name| httpdate::parse_http_date(head.headers.get(name)?.to_str().ok()?.trim()).ok();
+    head.retry_after().or_else(|| {
         let until = date("retry-after")?;
         Some(until.duration_since(date("date").unwrap_or(now)).unwrap_or_default())
     })
@@ -121,7 +116,7 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 
 #[cfg(test)]
 mod tests {
-    use turnstream_core::{ErrorKind, refused};
+    use turnstream_core::{ErrorKind, reexports::http::HeaderMap, refused};
 
     use super::*;
 
@@ -129,16 +124,18 @@ mod tests {
         RetryPolicy::new().jitter(|| 0.5)
     }
 
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    fn head(pairs: &[(&'static str, &'static str)]) -> Head {
+        let headers: HeaderMap =
+            pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        Head::new(429, headers, 1)
     }
 
     /// What a 429 with these headers makes of the first attempt: the time asked for, and the decision.
     fn first_429(pairs: &[(&'static str, &'static str)]) -> (Option<Duration>, Option<Duration>) {
         let now = httpdate::parse_http_date("Wed, 01 Jan 2025 00:00:00 GMT").unwrap();
-        let headers = headers(pairs);
-        let mut error = refused(429, &headers, b"");
-        if let Some(wait) = retry_after(&headers, now) {
+        let head = head(pairs);
+        let mut error = refused(429, &head.headers, b"");
+        if let Some(wait) = retry_after(&head, now) {
             error = error.with_retry_after(wait);
         }
         (error.retry_after(), policy().decide(1, &error))
@@ -162,23 +159,21 @@ mod tests {
     #[test]
     fn absurd_times_are_as_good_as_none() {
         for text in ["", "-1", "nan", "inf", "1e400", "9e99", "2s", "Wed, 99 Jan 2025 00:00:07 GMT"] {
-            let mut headers = HeaderMap::new();
-            headers.insert("retry-after", text.parse().unwrap());
-            assert_eq!(retry_after(&headers, SystemTime::UNIX_EPOCH), None, "{text}");
-            headers.insert("retry-after-ms", text.parse().unwrap());
-            headers.insert("retry-after", "3".parse().unwrap());
+            let absurd = head(&[("retry-after", text)]);
+            assert_eq!(retry_after(&absurd, SystemTime::UNIX_EPOCH), None, "{text}");
+            let half_absurd = head(&[("retry-after-ms", text), ("retry-after", "3")]);
             let want = Some(Duration::from_secs(3));
-            assert_eq!(retry_after(&headers, SystemTime::UNIX_EPOCH), want, "{text}");
+            assert_eq!(retry_after(&half_absurd, SystemTime::UNIX_EPOCH), want, "{text}");
         }
     }
 
     #[test]
     fn a_date_is_counted_from_the_replys_own_date() {
-        let headers = headers(&[
+        let head = head(&[
             ("date", "Wed, 01 Jan 2025 00:00:00 GMT"),
             ("retry-after", "Wed, 01 Jan 2025 00:00:05 GMT"),
         ]);
-        assert_eq!(retry_after(&headers, SystemTime::UNIX_EPOCH), Some(Duration::from_secs(5)));
+        assert_eq!(retry_after(&head, SystemTime::UNIX_EPOCH), Some(Duration::from_secs(5)));
     }
 
     #[test]

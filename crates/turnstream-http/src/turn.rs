@@ -16,6 +16,7 @@ use crate::{
     client::Client,
     failure,
     retry::retry_after,
+    secrets,
     timer::{Expired, Timer},
 };
 
@@ -162,8 +163,13 @@ impl HttpTurn {
         Some(self.events.pop()?.map_err(|error| self.annotate(error)))
     }
 
-    /// Adds what only the head of the reply says to an error.
-    fn annotate(&self, mut error: Error) -> Error {
+    /// Adds what only the head of the reply says to an error, and takes out what only the request may say.
+    fn annotate(&self, error: Error) -> Error {
+        // A user and password in the address are a header once it is built.
+        let sent = self.client.attempt(&self.request).ok().and_then(|request| request.build().ok());
+        let headers = sent.as_ref().map_or(&self.request.headers, reqwest::Request::headers);
+        let secrets = secrets::of(headers, &self.request.url);
+        let mut error = error.redacted(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
         let Some(head) = &self.head else { return error };
         if error.request_id().is_none()
             && let Some(request_id) = head.request_id()
@@ -171,7 +177,7 @@ impl HttpTurn {
             error = error.with_request_id(request_id);
         }
         if error.retry_after().is_none()
-            && let Some(wait) = retry_after(&head.headers, SystemTime::now())
+            && let Some(wait) = retry_after(head, SystemTime::now())
         {
             error = error.with_retry_after(wait);
         }

@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use turnstream_core::{Error, ErrorKind, Model, Request, TextStream, TurnStream, Warning};
+use turnstream_core::{Error, ErrorKind, KeyHeader, Model, Request, TextStream, TurnStream, Warning};
 use turnstream_http::{Client, RetryPolicy};
 use wiremock::{
     Mock, MockServer, ResponseTemplate,
@@ -10,7 +10,7 @@ use wiremock::{
 };
 
 use crate::support::{
-    Lines, Server, assert_kind, chunked, client, everything_of, failure, last_chunk, next, words,
+    Lines, Server, assert_kind, chunked, client, everything_of, failure, last_chunk, next, sized, words,
 };
 
 const WHOLE: &str = "data: start t1\n\ndata: text hi\n\ndata: reason stop\n\ndata: end\n\n";
@@ -88,6 +88,23 @@ async fn a_key_is_not_sent_over_plain_http_to_another_host() {
     }
 }
 
+#[tokio::test]
+async fn the_refusal_of_plain_http_says_where_the_key_stands() {
+    let url = "http://192.0.2.1";
+    let table = [
+        (Lines::new(url), "the header `authorization`"),
+        (Lines::new(url).key_header(KeyHeader::Named("X-Portal")), "the header `x-portal`"),
+        (Lines::keyless(url).header("Cookie", "a=b"), "the header `cookie`"),
+        (Lines::keyless("http://u:p@192.0.2.1"), "the password in the address"),
+        (Lines::keyless("http://192.0.2.1?a=b&api-key=x"), "the parameter `api-key` of the address"),
+    ];
+    let rest = "would send a key over plain http to a host that is not loopback; use https, or `allow_insecure_http`";
+    for (wire, place) in table {
+        let error = failure(&mut Client::new(wire).stream(&Request::new())).await;
+        assert_eq!(error.message(), format!("{place} {rest}"));
+    }
+}
+
 #[test]
 fn plain_http_is_fine_on_loopback_without_a_key_and_if_allowed() {
     // A request that was refused has no warnings. Nothing is polled, so nothing is sent.
@@ -95,7 +112,7 @@ fn plain_http_is_fine_on_loopback_without_a_key_and_if_allowed() {
     for host in ["127.0.0.1", "127.8.9.1", "[::1]", "[::ffff:127.0.0.1]", "localhost", "a.localhost"] {
         assert!(is_fine(client(&format!("http://{host}:1/v1"))), "{host}");
     }
-    assert!(is_fine(Client::new(Lines::keyless("http://example.test?api-version=1"))));
+    assert!(is_fine(Client::new(Lines::keyless("http://example.test?api-version=1").header("x-trace", "1"))));
     assert!(!is_fine(client("http://example.test")));
     assert!(is_fine(client("http://example.test").allow_insecure_http(true)));
 }
@@ -129,6 +146,69 @@ async fn case_144_no_form_of_anything_shows_a_secret() {
     );
     assert!(!shown.contains("SECRET"), "{shown}");
     assert!(shown.contains("lines") && shown.contains("m-1"), "{shown}");
+}
+
+#[tokio::test]
+async fn case_144_what_a_server_echoes_is_masked_in_its_error() {
+    let echo =
+        "you sent Bearer sk-SECRET-1 (sk-SECRET-1), x-gateway: gw-SECRET-2, u:sk-SECRET-3, key=sk-SECRET-4";
+    let error_body = format!(r#"{{"error":{{"message":"{echo}","code":"sk-SECRET-1"}}}}"#);
+    let long = format!("{}sk-SECRET-1", "x".repeat(2040));
+    let table = [
+        sized("401 Who", "", &error_body),
+        sized("401 Who", "", echo),
+        sized("500 Oops", "", &long),
+        sized("200 OK", "", &error_body),
+        sized("200 OK", "", &format!("<html>{echo}</html>")),
+        sized("200 OK", "", &format!("data: error {echo}\n\n")),
+        sized("200 OK", "", &format!("data: text hi\n\ndata: error {echo}\n\n")),
+        sized("307 There", "location: /sk-SECRET-1/x\r\n", ""),
+    ];
+    for step in table {
+        let server = Server::start([vec![step]]).await;
+        let url = format!("{}/?key=sk-SECRET-4", server.url().replace("http://", "http://u:sk-SECRET-3@"));
+        let wire = Lines::new(&url).header("x-gateway", "gw-SECRET-2");
+        let client = Client::new(wire).retries(RetryPolicy::never());
+        let error = client.stream(&Request::new()).into_turn().await.unwrap_err();
+        let shown = format!("{} {}", everything_of(&error), serde_json::to_string(error.error()).unwrap());
+        assert!(!shown.contains("SECRE") && shown.contains("***"), "{shown}");
+        assert_eq!(server.counts().requests, 1);
+    }
+
+    // Without a header of its own the request takes user and password from its address, encoded.
+    let server = Server::start([vec![sized("401 Who", "", "you sent Basic dXNlcjpwYXNzd29yZA==")]]).await;
+    let url = server.url().replace("http://", "http://user:password@");
+    let error = failure(&mut Client::new(Lines::keyless(&url)).stream(&Request::new())).await;
+    assert!(server.requests()[0].contains("authorization: Basic dXNlcjpwYXNzd29yZA=="));
+    assert_eq!(error.body(), Some("you sent ***"));
+}
+
+/// Proxies are read from the environment, so this test runs itself again with another one.
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_used_but_not_for_loopback() {
+    const CHILD: &str = "TURNSTREAM_TEST_BEHIND_PROXY";
+    let good = || vec![chunked(&["reason stop", "end"]), last_chunk()];
+    if std::env::var_os(CHILD).is_some() {
+        let server = Server::start([good()]).await;
+        for url in [server.url(), "http://example.test"] {
+            let client = Client::new(Lines::keyless(url)).retries(RetryPolicy::never());
+            assert_eq!(words(&mut client.stream(&Request::new())).await, ["start -", "end"], "{url}");
+        }
+        assert_eq!(server.counts().requests, 1);
+        return;
+    }
+    let proxy = Server::start([good()]).await;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "requests::a_proxy_of_the_environment_is_used_but_not_for_loopback"]);
+    for name in ["NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy", "http_proxy", "REQUEST_METHOD"] {
+        child.env_remove(name);
+    }
+    child.env("HTTP_PROXY", proxy.url()).env(CHILD, "1");
+    let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let requests = proxy.requests();
+    let asked: Vec<&str> = requests.iter().filter_map(|request| request.lines().next()).collect();
+    assert_eq!(asked, ["POST http://example.test/turn HTTP/1.1"]);
 }
 
 #[tokio::test]

@@ -11,11 +11,19 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn new(base_url: &str) -> Self {
-        Self { endpoint: Endpoint::new(base_url, KeyHeader::Bearer).key("sk-SECRET-1".to_owned()) }
+        Self { endpoint: Endpoint::new(base_url.to_owned(), KeyHeader::Bearer).key("sk-SECRET-1".to_owned()) }
     }
 
     pub(crate) fn keyless(base_url: &str) -> Self {
-        Self { endpoint: Endpoint::new(base_url, KeyHeader::Bearer) }
+        Self { endpoint: Endpoint::new(base_url.to_owned(), KeyHeader::Bearer) }
+    }
+
+    pub(crate) fn key_header(self, key_header: KeyHeader) -> Self {
+        Self { endpoint: self.endpoint.key_header(key_header) }
+    }
+
+    pub(crate) fn header(self, name: &str, value: &str) -> Self {
+        Self { endpoint: self.endpoint.header(name, value.to_owned()) }
     }
 }
 

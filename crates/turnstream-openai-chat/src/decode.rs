@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
     Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, InputKind,
-    Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, SseFrame,
+    Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, SseFrame, is_json,
 };
 
 use crate::{WIRE, error};
@@ -90,16 +90,9 @@ impl Decoder {
                 ledger.fail(Error::new(ErrorKind::Provider, frame.data).with_body(frame.data.as_bytes()));
                 return Ok(());
             }
-            if let Ok(raw) = RawJson::parse(frame.data) {
-                let name = if frame.event.is_empty() { "frame" } else { frame.event };
-                ledger.provider(name, raw);
-                return Ok(());
-            }
             // A frame with a name of its own need not be JSON.
-            if !matches!(frame.event, "" | "message")
-                && let Ok(raw) = RawJson::of(frame.data)
-            {
-                ledger.provider(frame.event, raw);
+            if !matches!(frame.event, "" | "message") || is_json(frame.data) {
+                ledger.news(frame.event, frame.data);
                 return Ok(());
             }
         }
@@ -343,9 +336,7 @@ fn other_object<A>(chunk: &Chunk<'_, A>, frame: SseFrame<'_>, ledger: &mut Ledge
         }
     }
     let event = Some(frame.event).filter(|event| !event.is_empty());
-    if let Ok(raw) = RawJson::parse(frame.data) {
-        ledger.provider(event.or(kind).or(object).unwrap_or("frame"), raw);
-    }
+    ledger.news(event.or(kind).or(object).unwrap_or_default(), frame.data);
 }
 
 /// Choices other than the first have no events of their own.

@@ -5,7 +5,7 @@ mod body;
 use std::{borrow::Cow, collections::BTreeMap};
 
 use turnstream_core::{
-    Audio, CallPart, Document, Error, ErrorKind, Image, InputKind, Message, Part, RawJson, Replay, Request,
+    Audio, CallPart, Document, Error, IdForm, Image, InputKind, Message, Part, RawJson, Request,
     ResultContent, ResultPart, Role, Source, ToolChoice, ToolSpec, Warning, WireRequest,
 };
 
@@ -15,20 +15,14 @@ use crate::{
 };
 use body::{
     Body, CallBody, Choice, Content, ContentPart, CustomBody, CustomFormat, CustomTool, FileBody,
-    FunctionBody, FunctionTool, InputAudio, JsonSchema, MessageBody, Named, OWN_FIELDS, ResponseFormat,
-    StreamOptions, ThinkingText, Tool, Url,
+    FunctionBody, FunctionTool, InputAudio, JsonSchema, MessageBody, Named, ResponseFormat, StreamOptions,
+    ThinkingText, Tool, Url,
 };
 
 /// Writes the request for one turn.
 pub(crate) fn encode(wire: &OpenAiChat, request: &Request) -> Result<WireRequest, Error> {
     let row = wire.profile.row();
-    if row.base_url.is_empty() && !wire.has_own_url {
-        return Err(refuse(format!("the profile `{}` has no base URL of its own: give one", row.name)));
-    }
     let options: Options = request.options_of()?;
-    if let Some(field) = options.extra.keys().find(|field| OWN_FIELDS.contains(&field.as_str())) {
-        return Err(refuse(format!("the extra field `{field}` is not one that may be set so")));
-    }
     let mut warnings = Vec::new();
     let (mut max_completion_tokens, mut max_tokens) = (None, request.max_tokens);
     if row.completion_limit {
@@ -38,28 +32,23 @@ pub(crate) fn encode(wire: &OpenAiChat, request: &Request) -> Result<WireRequest
     if row.random_seed {
         std::mem::swap(&mut seed, &mut random_seed);
     }
+    let has_tools =
+        !(request.tools.is_empty() && options.server_tools.is_empty()) || options.extra.contains_key("tools");
     let includes_usage = wire.include_usage.unwrap_or(row.include_usage);
     let body = Body {
         model: &wire.model,
         messages: messages(wire, &row, request, &options)?,
         tools: tools(request, &options, &mut warnings)?,
-        tool_choice: tool_choice(request)?,
+        tool_choice: tool_choice(request, has_tools)?,
         // Without tools there is nothing to allow or forbid, and the field is refused.
-        parallel_tool_calls: request.parallel_calls.filter(|_| !request.tools.is_empty()),
+        parallel_tool_calls: request.parallel_calls.filter(|_| has_tools),
         max_completion_tokens,
         max_tokens,
         temperature: request.temperature,
         top_p: request.top_p,
         stop: &request.stop,
         reasoning_effort: request.reasoning.map(|effort| effort.as_str()),
-        response_format: request.output_schema.as_ref().map(|schema| ResponseFormat::JsonSchema {
-            json_schema: JsonSchema {
-                name: &schema.name,
-                description: schema.description.as_deref(),
-                schema: &schema.schema,
-                strict: schema.strict,
-            },
-        }),
+        response_format: response_format(request, &options)?,
         metadata: &request.metadata,
         seed,
         random_seed,
@@ -68,15 +57,14 @@ pub(crate) fn encode(wire: &OpenAiChat, request: &Request) -> Result<WireRequest
         logit_bias: &options.logit_bias,
         service_tier: options.service_tier.as_deref(),
         store: options.store,
-        verbosity: options.verbosity.as_deref(),
+        verbosity: options.verbosity,
         prompt_cache_key: options.prompt_cache_key.as_deref(),
         safety_identifier: options.safety_identifier.as_deref(),
         user: options.user.as_deref(),
         stream: true,
         stream_options: includes_usage.then_some(StreamOptions { include_usage: true }),
-        extra: &options.extra,
     };
-    Ok(wire.endpoint.post("chat/completions", &[], &body)?.with_warnings(warnings))
+    Ok(wire.endpoint.post_with("chat/completions", &[], &body, &options.extra)?.with_warnings(warnings))
 }
 
 fn messages<'a>(
@@ -90,7 +78,7 @@ fn messages<'a>(
         true => messages.push(MessageBody::Developer { content }),
         false => messages.push(MessageBody::System { content }),
     };
-    let texts = || request.system.iter().filter(|text| !is_blank(text));
+    let texts = || request.system.iter().filter(|text| !text.trim().is_empty());
     if row.joins_system && texts().count() > 1 {
         let texts: Vec<&str> = texts().map(String::as_str).collect();
         system(Cow::Owned(texts.join("\n\n")));
@@ -131,16 +119,17 @@ fn assistant<'a>(
     let mut tool_calls = Vec::new();
     for part in &message.parts {
         match part {
-            Part::Text(part) if is_blank(&part.text) => {}
+            Part::Text(part) if part.text.trim().is_empty() => {}
             Part::Text(part) => text += part.text.as_str(),
             Part::Refusal(part) if row.refusal_field => refusal += part.text.as_str(),
             Part::Refusal(part) => text += part.text.as_str(),
             Part::Reasoning(part) => {
-                if part.replay.as_ref().is_some_and(|replay| replay.wire != *WIRE) {
+                let data = part.replay.as_ref().map(|replay| replay.data_for(WIRE));
+                if data == Some(None) {
                     continue;
                 }
                 reasoning += part.text.as_str();
-                let replay = reasoning_replay(part.replay.as_ref())?;
+                let replay = reasoning_replay(data.flatten())?;
                 reasoning_details.extend(replay.reasoning_details);
                 if let Some(own) = replay.thinking {
                     let thinking_text = [ThinkingText { kind: "text", text: &part.text }];
@@ -148,12 +137,12 @@ fn assistant<'a>(
                         .push(ContentPart::Thinking { thinking: thinking_text, signature: own.signature });
                 }
             }
-            Part::Opaque(part) if part.replay.wire != *WIRE => {}
             Part::Opaque(part) => {
-                reasoning_details.extend(reasoning_replay(Some(&part.replay))?.reasoning_details);
+                let replay = reasoning_replay(part.replay.data_for(WIRE))?;
+                reasoning_details.extend(replay.reasoning_details);
             }
             Part::Call(part) => tool_calls.push(call(row, part)?),
-            _ => return Err(refuse("a model's message holds text, reasoning and calls on this wire")),
+            _ => return Err(Error::config("a model's message holds text, reasoning and calls on this wire")),
         }
     }
     if text.is_empty() && refusal.is_empty() && tool_calls.is_empty() {
@@ -181,9 +170,9 @@ fn assistant<'a>(
 
 fn call<'a>(row: &Row, call: &'a CallPart) -> Result<CallBody<'a>, Error> {
     let (id, name) = (id(row, &call.id), call.name.as_str());
-    let replay = call.replay.as_ref().filter(|replay| replay.wire == *WIRE && row.takes_extras);
-    let extra_content = match replay {
-        Some(replay) => read::<CallReplay>(replay)?.extra_content,
+    let data = call.replay.as_ref().and_then(|replay| replay.data_for(WIRE)).filter(|_| row.takes_extras);
+    let extra_content = match data {
+        Some(data) => read::<CallReplay>(data)?.extra_content,
         None => None,
     };
     Ok(match call.input {
@@ -218,14 +207,14 @@ impl<'a> UserParts<'a> {
         for part in &message.parts {
             match part {
                 Part::Result(part) => messages.push(self.result(row, part)?),
-                Part::Text(part) if is_blank(&part.text) => {}
+                Part::Text(part) if part.text.trim().is_empty() => {}
                 Part::Text(part) => parts.push(ContentPart::Text { text: Cow::Borrowed(&part.text) }),
                 Part::Image(part) => parts.push(image(part)?),
                 Part::Document(part) => parts.push(document(row, part)?),
                 Part::Audio(part) => parts.push(audio(part)?),
-                Part::Opaque(part) if part.replay.wire != *WIRE => {}
+                Part::Opaque(part) if part.replay.data_for(WIRE).is_none() => {}
                 _ => {
-                    return Err(refuse(
+                    return Err(Error::config(
                         "a user's message holds text, images, files, sound and results on this wire",
                     ));
                 }
@@ -241,11 +230,11 @@ impl<'a> UserParts<'a> {
         let mut attached = Vec::new();
         for content in &result.content {
             match content {
-                ResultContent::Text(text) if is_blank(text) => {}
+                ResultContent::Text(text) if text.trim().is_empty() => {}
                 ResultContent::Text(text) => texts.push(text),
                 ResultContent::Image(part) => attached.push(image(part)?),
                 ResultContent::Document(part) => attached.push(document(row, part)?),
-                _ => return Err(refuse("a result holds text, images and documents on this wire")),
+                _ => return Err(Error::config("a result holds text, images and documents on this wire")),
             }
         }
         let said = match texts.as_slice() {
@@ -253,9 +242,9 @@ impl<'a> UserParts<'a> {
             texts => Cow::Owned(texts.join("\n")),
         };
         let content = match (said.as_ref(), result.is_error) {
-            ("", true) => Cow::Borrowed("Error: the tool failed and said nothing."),
             ("", false) if !attached.is_empty() => Cow::Borrowed("(see the next message)"),
-            ("", false) => Cow::Borrowed("(no output)"),
+            ("", false) => Cow::Borrowed(result.placeholder()),
+            ("", true) => Cow::Owned(format!("Error: {}", result.placeholder())),
             (said, true) => Cow::Owned(format!("Error: {said}")),
             (_, false) => said,
         };
@@ -281,19 +270,18 @@ impl<'a> UserParts<'a> {
 }
 
 fn image(image: &Image) -> Result<ContentPart<'_>, Error> {
-    let url = match &image.source {
-        Source::Url(url) => Cow::Borrowed(url.as_str()),
-        Source::Base64 { media_type, data } => Cow::Owned(data_url(media_type, data)),
-        _ => return Err(refuse("an image is an address or base64 on this wire")),
-    };
+    let url = image
+        .source
+        .address()
+        .ok_or_else(|| Error::config("an image is an address or base64 on this wire"))?;
     Ok(ContentPart::ImageUrl { image_url: Url { url } })
 }
 
 fn document<'a>(row: &Row, document: &'a Document) -> Result<ContentPart<'a>, Error> {
     let name = document.name.as_deref();
     let file = match &document.source {
-        Source::Base64 { media_type, data } => FileBody {
-            file_data: Some(data_url(media_type, data)),
+        Source::Base64 { .. } => FileBody {
+            file_data: document.source.address(),
             file_id: None,
             // OpenAI refuses data without a name.
             filename: Some(name.unwrap_or("document.pdf")),
@@ -302,14 +290,14 @@ fn document<'a>(row: &Row, document: &'a Document) -> Result<ContentPart<'a>, Er
         Source::Url(url) if row.documents_by_url => {
             return Ok(ContentPart::DocumentUrl { document_url: url, document_name: name });
         }
-        _ => return Err(refuse("a document is base64 or an uploaded file on this wire")),
+        _ => return Err(Error::config("a document is base64 or an uploaded file on this wire")),
     };
     Ok(ContentPart::File { file })
 }
 
 fn audio(audio: &Audio) -> Result<ContentPart<'_>, Error> {
     let Source::Base64 { media_type, data } = &audio.source else {
-        return Err(refuse("sound is base64 on this wire"));
+        return Err(Error::config("sound is base64 on this wire"));
     };
     let format = match media_type.as_str() {
         "audio/wav" | "audio/x-wav" | "audio/wave" => "wav",
@@ -319,8 +307,23 @@ fn audio(audio: &Audio) -> Result<ContentPart<'_>, Error> {
     Ok(ContentPart::InputAudio { input_audio: InputAudio { data, format } })
 }
 
-fn data_url(media_type: &str, data: &str) -> String {
-    format!("data:{media_type};base64,{data}")
+fn response_format<'a>(request: &'a Request, options: &Options) -> Result<Option<ResponseFormat<'a>>, Error> {
+    Ok(match &request.output_schema {
+        Some(_) if options.json_object => {
+            return Err(Error::config(
+                "the options ask for any JSON object, and the request for one of a schema",
+            ));
+        }
+        Some(output) => Some(ResponseFormat::JsonSchema {
+            json_schema: JsonSchema {
+                name: &output.name,
+                description: output.description.as_deref(),
+                schema: &output.schema,
+                strict: output.strict,
+            },
+        }),
+        None => options.json_object.then_some(ResponseFormat::JsonObject),
+    })
 }
 
 fn tools<'a>(
@@ -331,9 +334,16 @@ fn tools<'a>(
     if let Some(name) = options.grammars.keys().find(|name| {
         !request.tools.iter().any(|tool| tool.name == *name.as_str() && tool.input == InputKind::Text)
     }) {
-        return Err(refuse(format!("there is a grammar for `{name}`, and no free-form tool of that name")));
+        return Err(Error::config(format!(
+            "there is a grammar for `{name}`, and no free-form tool of that name"
+        )));
     }
-    request.tools.iter().map(|spec| tool(spec, &options.grammars, warnings)).collect()
+    let mut tools = Vec::with_capacity(request.tools.len() + options.server_tools.len());
+    for spec in &request.tools {
+        tools.push(tool(spec, &options.grammars, warnings)?);
+    }
+    tools.extend(options.server_tools.iter().map(Tool::Server));
+    Ok(tools)
 }
 
 fn tool<'a>(
@@ -345,16 +355,11 @@ fn tool<'a>(
     let name = spec.name.as_str();
     let description = Some(spec.description.as_str()).filter(|description| !description.is_empty());
     if spec.input != InputKind::Text {
-        // Some servers demand a schema also where there are no arguments.
-        let parameters = match &spec.parameters {
-            Some(schema) => schema.clone(),
-            None => RawJson::parse(NO_ARGUMENTS).expect("the schema is one JSON value"),
-        };
-        let function = FunctionTool { name, description, parameters, strict: spec.strict };
+        let function = FunctionTool { name, description, parameters: spec.schema(), strict: spec.strict };
         return Ok(Tool::Function { function });
     }
     if spec.parameters.is_some() {
-        return Err(refuse(format!(
+        return Err(Error::config(format!(
             "the free-form tool `{name}` cannot have a schema; see `Options::grammar`"
         )));
     }
@@ -366,11 +371,11 @@ fn tool<'a>(
     Ok(Tool::Custom { custom: CustomTool { name, description, format } })
 }
 
-fn tool_choice(request: &Request) -> Result<Option<Choice<'_>>, Error> {
+fn tool_choice(request: &Request, has_tools: bool) -> Result<Option<Choice<'_>>, Error> {
     let Some(choice) = &request.tool_choice else { return Ok(None) };
-    if request.tools.is_empty() {
+    if !has_tools {
         return match choice.is_forced() {
-            true => Err(refuse("the tool choice forces a call, and no tool is on offer")),
+            true => Err(Error::config("the tool choice forces a call, and no tool is offered")),
             // Without tools no call can be made, which is what the rest comes to.
             false => Ok(None),
         };
@@ -385,52 +390,31 @@ fn tool_choice(request: &Request) -> Result<Option<Choice<'_>>, Error> {
             }
             Some(_) => Choice::Function { kind: "function", function: Named { name } },
             None => {
-                return Err(refuse(format!("the tool choice names `{name}`, which is not on offer")));
+                return Err(Error::config(format!("the tool choice names `{name}`, which is not offered")));
             }
         },
-        _ => return Err(refuse("the tool choice has no word on this wire")),
+        _ => return Err(Error::config("the tool choice has no word on this wire")),
     }))
 }
 
 /// A call's id as the server takes it: the same for the call and its result.
 fn id<'a>(row: &Row, id: &'a str) -> Cow<'a, str> {
-    let fits = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if !row.nine_character_ids || fits {
-        return Cow::Borrowed(id);
-    }
-    // FNV-1a, which is the same on every machine and in every version: history must not change.
-    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    let digit = |place: u32| {
-        let digit = hash / 62_u64.pow(place) % 62;
-        ALPHANUMERICS.chars().nth(digit as usize).expect("a digit to base 62 has a character")
-    };
-    Cow::Owned((0..9).map(digit).collect())
+    if row.nine_character_ids { NINE_CHARACTERS.fit(id) } else { Cow::Borrowed(id) }
 }
 
-fn reasoning_replay(replay: Option<&Replay>) -> Result<ReasoningReplay, Error> {
-    replay.map_or_else(|| Ok(ReasoningReplay::default()), read)
+fn reasoning_replay(data: Option<&RawJson>) -> Result<ReasoningReplay, Error> {
+    data.map_or_else(|| Ok(ReasoningReplay::default()), read)
 }
 
-fn read<T: serde::de::DeserializeOwned>(replay: &Replay) -> Result<T, Error> {
-    replay.data.read().map_err(|error| {
-        refuse("what this wire needs back of a part does not have the form that it gave it")
+fn read<T: serde::de::DeserializeOwned>(data: &RawJson) -> Result<T, Error> {
+    data.read().map_err(|error| {
+        Error::config("what this wire needs back of a part does not have the form that it gave it")
             .with_source(error)
     })
 }
 
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
-}
-
-fn refuse(why: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Config, why)
-}
-
-const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
-
-const ALPHANUMERICS: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// What Mistral takes as a call's id.
+const NINE_CHARACTERS: IdForm = IdForm::new(9, 9, |letter| letter.is_ascii_alphanumeric());
 
 #[cfg(test)]
 mod tests;

@@ -1,27 +1,13 @@
-//! Refusals and errors inside a stream -> [`Error`].
+//! Errors inside a stream -> [`Error`]. What a refusal means, core knows.
 //!
 //! The shapes are OpenAI's `{"error":{"message","type","param","code"}}` and what compatible servers made of
 //! it: `{"object":"error","message"}`, `{"detail"}`, `{"error":"text"}`, numbers as codes.
 
-use http::HeaderMap;
 use turnstream_core::{Error, ErrorEnvelope, ErrorKind};
-
-/// What a reply with another status than 200 means.
-pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
-    let mut error = turnstream_core::refused(status, headers, body);
-    if error.request_id().is_none()
-        && let Some(id) = REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok())
-    {
-        error = error.with_request_id(id);
-    }
-    let is_final = ErrorEnvelope::parse(body).is_some_and(|envelope| is_any(&envelope, &NEVER_RETRIED));
-    if is_final { error.with_retryable(false) } else { error }
-}
 
 /// An error that came inside a stream, after a status of 200.
 pub(crate) fn in_stream(envelope: ErrorEnvelope) -> Error {
-    let is_retryable = !is_any(&envelope, &NEVER_RETRIED)
-        && (is_any(&envelope, &RETRIED) || is_retried_status(envelope.code.as_deref()));
+    let is_retryable = envelope.is_retryable().unwrap_or_default();
     envelope.into_error(ErrorKind::Provider).with_retryable(is_retryable)
 }
 
@@ -31,41 +17,12 @@ pub(crate) fn failed(reason: &str) -> Error {
     error.with_code(reason)
 }
 
-fn is_any(envelope: &ErrorEnvelope, words: &[&str]) -> bool {
-    let is_word = |said: &Option<String>| said.as_deref().is_some_and(|said| words.contains(&said));
-    is_word(&envelope.code) || is_word(&envelope.kind)
-}
-
-/// Some servers write the status that they would have sent as the code.
-fn is_retried_status(code: Option<&str>) -> bool {
-    matches!(code, Some("408" | "409" | "429" | "500" | "502" | "503" | "504" | "529"))
-}
-
-/// Where compatible servers put their id of the request: Mistral, OpenRouter.
-const REQUEST_ID_HEADERS: [&str; 2] = ["mistral-correlation-id", "x-generation-id"];
-
-/// The provider's words for what no second attempt changes, whatever the status says.
-const NEVER_RETRIED: [&str; 4] =
-    ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
-
-/// The provider's words for what may pass.
-const RETRIED: [&str; 11] = [
-    "server_error",
-    "internal_server_error",
-    "internal_error",
-    "api_error",
-    "service_unavailable",
-    "overloaded",
-    "overloaded_error",
-    "engine_overloaded_error",
-    "rate_limit_exceeded",
-    "rate_limit_error",
-    "timeout",
-];
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use http::HeaderMap;
+    use turnstream_core::refused;
 
     use super::*;
 

@@ -30,7 +30,7 @@
 //! - That a call failed: the text of its result begins with `Error: `.
 //! - An image or a file in a result: those of one turn follow all its results in one user message.
 //! - A document at an address (except [`Profile::Mistral`]), an uploaded image, sound at an address: these are
-//!   [`ErrorKind::Config`] errors.
+//!   [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) errors.
 
 mod decode;
 mod encode;
@@ -42,19 +42,17 @@ use http::HeaderMap;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use turnstream_core::{
-    Decode, Endpoint, Error, ErrorKind, KeyHeader, Limits, RawJson, Request, SseDecoder, Wire, WireOptions,
-    WireRequest,
+    Decode, Endpoint, Error, KeyHeader, Limits, RawJson, Request, SseDecoder, Wire, WireOptions, WireRequest,
 };
 
-const WIRE: &str = "openai-chat";
+/// The wire's name.
+pub const WIRE: &str = "openai-chat";
 
 /// A model behind Chat Completions: at OpenAI, or at a server of one of the [`Profile`]s.
 #[derive(Debug, Clone)]
 pub struct OpenAiChat {
     model: String,
     endpoint: Endpoint,
-    /// Set once the caller has given a base URL: a profile does not change it any more.
-    has_own_url: bool,
     profile: Profile,
     include_usage: Option<bool>,
     replay_reasoning: Option<bool>,
@@ -64,11 +62,10 @@ pub struct OpenAiChat {
 impl OpenAiChat {
     /// A model at OpenAI, without a key.
     pub fn new(model: impl Into<String>) -> Self {
-        let row = Profile::OpenAi.row();
+        let Row { base_url, key_header, .. } = Profile::OpenAi.row();
         Self {
             model: model.into(),
-            endpoint: Endpoint::new(row.base_url, row.key_header),
-            has_own_url: false,
+            endpoint: Endpoint::new(base_url.unwrap_or_default(), key_header),
             profile: Profile::OpenAi,
             include_usage: None,
             replay_reasoning: None,
@@ -81,7 +78,7 @@ impl OpenAiChat {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] when the variable is not set.
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set.
     pub fn from_env(model: impl Into<String>) -> Result<Self, Error> {
         Self::new(model).key_from_env()
     }
@@ -94,20 +91,16 @@ impl OpenAiChat {
         Self::new(deployment).profile(Profile::Azure).base_url(url)
     }
 
-    /// Says what server it is: its differences, its base URL unless one was given, and how its key is sent.
-    pub fn profile(mut self, profile: Profile) -> Self {
-        let row = profile.row();
-        if !self.has_own_url {
-            self.endpoint = self.endpoint.base_url(row.base_url);
-        }
-        self.endpoint = self.endpoint.key_header(row.key_header);
-        Self { profile, ..self }
+    /// Says what server it is: its differences, and its base URL and the header of its key, unless they are set.
+    pub fn profile(self, profile: Profile) -> Self {
+        let Row { name, base_url, key_header, .. } = profile.row();
+        Self { endpoint: self.endpoint.profile(name, base_url, key_header), profile, ..self }
     }
 
     /// Sets the base URL, to which `chat/completions` is appended: mostly one that ends in `/v1`. Its query
     /// is kept.
     pub fn base_url(self, base_url: impl Into<String>) -> Self {
-        Self { endpoint: self.endpoint.base_url(base_url), has_own_url: true, ..self }
+        Self { endpoint: self.endpoint.base_url(base_url), ..self }
     }
 
     /// Sets the key.
@@ -115,15 +108,19 @@ impl OpenAiChat {
         Self { endpoint: self.endpoint.key(key), ..self }
     }
 
-    /// Sets the key from the profile's environment variable. A profile without one, a local server's, needs
-    /// no key.
+    /// Sets the key from the profile's environment variable. With a profile that has none, no key is sent.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] when the variable is not set.
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set.
     pub fn key_from_env(self) -> Result<Self, Error> {
         let Some(variable) = self.profile.key_variable() else { return Ok(self) };
         Ok(Self { endpoint: self.endpoint.key_from_env(variable)?, ..self })
+    }
+
+    /// Sets the header in which the key is sent. Without this the profile decides.
+    pub fn key_header(self, key_header: KeyHeader) -> Self {
+        Self { endpoint: self.endpoint.key_header(key_header), ..self }
     }
 
     /// Adds a header to every request. It replaces one of the wire's own of the same name; a header that
@@ -169,54 +166,53 @@ impl Wire for OpenAiChat {
     }
 
     fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
-        error::refused(status, headers, body)
+        turnstream_core::refused(status, headers, body)
     }
 }
 
 /// What Chat Completions has and [`Request`] does not. All of it is optional, and not every server knows it.
+/// Set it with [`Request::options`].
+///
+/// ```
+/// use turnstream_core::Request;
+/// use turnstream_openai_chat::Options;
+///
+/// let request = Request::new().user("List three ports as JSON.").options(Options::new().json_object());
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Options {
-    /// See [`seed`](Self::seed).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<i64>,
-    /// See [`frequency_penalty`](Self::frequency_penalty).
+    seed: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub frequency_penalty: Option<f64>,
-    /// See [`presence_penalty`](Self::presence_penalty).
+    frequency_penalty: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub presence_penalty: Option<f64>,
-    /// See [`logit_bias`](Self::logit_bias).
+    presence_penalty: Option<f64>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub logit_bias: BTreeMap<String, f64>,
-    /// See [`service_tier`](Self::service_tier).
+    logit_bias: BTreeMap<String, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// See [`store`](Self::store).
+    service_tier: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub store: Option<bool>,
-    /// See [`verbosity`](Self::verbosity).
+    store: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verbosity: Option<String>,
-    /// See [`prompt_cache_key`](Self::prompt_cache_key).
+    verbosity: Option<Verbosity>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_cache_key: Option<String>,
-    /// See [`safety_identifier`](Self::safety_identifier).
+    prompt_cache_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub safety_identifier: Option<String>,
-    /// See [`user`](Self::user).
+    safety_identifier: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// See [`developer_role`](Self::developer_role).
+    user: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub developer_role: bool,
-    /// See [`grammar`](Self::grammar).
+    developer_role: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    json_object: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub grammars: BTreeMap<String, Grammar>,
-    /// See [`extra`](Self::extra).
+    grammars: BTreeMap<String, Grammar>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    server_tools: Vec<RawJson>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub extra: BTreeMap<String, RawJson>,
+    extra: BTreeMap<String, RawJson>,
 }
 
 impl Options {
@@ -256,9 +252,9 @@ impl Options {
         Self { store: Some(store), ..self }
     }
 
-    /// How long the answer should be: `low`, `medium` or `high`.
-    pub fn verbosity(self, verbosity: impl Into<String>) -> Self {
-        Self { verbosity: Some(verbosity.into()), ..self }
+    /// How much the answer should say.
+    pub fn verbosity(self, verbosity: Verbosity) -> Self {
+        Self { verbosity: Some(verbosity), ..self }
     }
 
     /// Names a group of requests with a common beginning, so that they find the same cache.
@@ -288,10 +284,23 @@ impl Options {
         self
     }
 
-    /// Sets a field of the request's body that this crate has no word for. One that it has a word for is an
-    /// error when the request is encoded.
-    pub fn extra(mut self, field: impl Into<String>, value: impl Into<RawJson>) -> Self {
-        self.extra.insert(field.into(), value.into());
+    /// Asks for an answer that is a JSON object, of whatever form: the only structured answers of some servers.
+    /// Where a schema can be had, see [`Request::output_schema`].
+    pub fn json_object(self) -> Self {
+        Self { json_object: true, ..self }
+    }
+
+    /// Offers one of the provider's own tools, for example `{"type": "browser_search"}`, as it stands, behind
+    /// the request's tools.
+    pub fn server_tool(mut self, tool: impl Into<RawJson>) -> Self {
+        self.server_tools.push(tool.into());
+        self
+    }
+
+    /// Sets a field of the body that this crate has no word for, for example `top_k`. One that the request
+    /// itself sets is an error when it is encoded.
+    pub fn extra(mut self, name: impl Into<String>, value: impl Into<RawJson>) -> Self {
+        self.extra.insert(name.into(), value.into());
         self
     }
 }
@@ -300,7 +309,20 @@ impl WireOptions for Options {
     const WIRE: &'static str = WIRE;
 }
 
-/// What a free-form tool's input must look like.
+/// How much an answer says. See [`Options::verbosity`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Verbosity {
+    /// Little.
+    Low,
+    /// The usual.
+    Medium,
+    /// Much.
+    High,
+}
+
+/// What a free-form tool's input must look like. See [`Options::grammar`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Grammar {
@@ -411,19 +433,29 @@ impl Profile {
         self.row().name
     }
 
-    /// The environment variable in which the key is looked for. Local servers have none.
+    /// Its base URL; `None` where the caller has to give one.
+    pub fn base_url(self) -> Option<&'static str> {
+        self.row().base_url
+    }
+
+    /// The environment variable in which its key is looked for; `None` where no key is needed, or nothing is
+    /// known of it.
     pub fn key_variable(self) -> Option<&'static str> {
-        Some(self.row().key_variable).filter(|variable| !variable.is_empty())
+        self.row().key_variable
     }
 
     /// The table of differences. Where a line says no more, it is [`Row::COMPATIBLE`]'s, the careful one.
     fn row(self) -> Row {
-        let hosted = |name, base_url, key_variable| Row { name, base_url, key_variable, ..Row::COMPATIBLE };
+        let hosted = |name, base_url, key_variable| Row {
+            name,
+            base_url: Some(base_url),
+            key_variable: Some(key_variable),
+            ..Row::COMPATIBLE
+        };
         // Chat templates of open models mostly allow one system text, at the beginning.
         let local = |name, base_url| Row {
             name,
-            base_url,
-            key_variable: "",
+            base_url: Some(base_url),
             include_usage: true,
             joins_system: true,
             ..Row::COMPATIBLE
@@ -433,8 +465,8 @@ impl Profile {
             // Takes an Entra token, too: give it as the header `authorization`.
             Self::Azure => Row {
                 name: "azure",
-                base_url: "",
-                key_variable: "AZURE_OPENAI_API_KEY",
+                base_url: None,
+                key_variable: Some("AZURE_OPENAI_API_KEY"),
                 key_header: KeyHeader::Named("api-key"),
                 ..Row::OPENAI
             },
@@ -522,7 +554,7 @@ impl FromStr for Profile {
     fn from_str(name: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|profile| profile.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            Error::new(ErrorKind::Config, format!("{WIRE} has no profile `{name}`; it has {names}"))
+            Error::config(format!("{WIRE} has no profile `{name}`; it has {names}"))
         })
     }
 }
@@ -531,10 +563,8 @@ impl FromStr for Profile {
 #[derive(Debug, Clone, Copy)]
 struct Row {
     name: &'static str,
-    /// Empty where the caller has to give one.
-    base_url: &'static str,
-    /// Empty where no key is needed.
-    key_variable: &'static str,
+    base_url: Option<&'static str>,
+    key_variable: Option<&'static str>,
     key_header: KeyHeader,
     /// OpenAI's reasoning models accept only `max_completion_tokens`, and many servers only `max_tokens`.
     completion_limit: bool,
@@ -564,8 +594,8 @@ struct Row {
 impl Row {
     const OPENAI: Self = Self {
         name: "openai",
-        base_url: "https://api.openai.com/v1",
-        key_variable: "OPENAI_API_KEY",
+        base_url: Some("https://api.openai.com/v1"),
+        key_variable: Some("OPENAI_API_KEY"),
         completion_limit: true,
         include_usage: true,
         refusal_field: true,
@@ -575,8 +605,8 @@ impl Row {
 
     const COMPATIBLE: Self = Self {
         name: "compatible",
-        base_url: "",
-        key_variable: "OPENAI_API_KEY",
+        base_url: None,
+        key_variable: None,
         key_header: KeyHeader::Bearer,
         completion_limit: false,
         include_usage: false,
@@ -594,6 +624,8 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use turnstream_core::ErrorKind;
+
     use super::*;
 
     #[test]

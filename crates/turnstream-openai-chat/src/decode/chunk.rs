@@ -1,5 +1,6 @@
-//! What a chunk looks like, read leniently: a missing, null or odd field says nothing, and unknown ones are
-//! passed over.
+//! What a chunk looks like, read leniently: a missing or null field says nothing, and unknown ones are passed
+//! over. So is a hint of another type than it should have; but what may have carried a text or a call
+//! (`content`, `refusal`, `tool_calls`) has to have its form.
 
 use std::{borrow::Cow, fmt, iter::Chain, marker::PhantomData, option, vec};
 
@@ -11,11 +12,25 @@ use serde::{
     },
 };
 use serde_json::value::RawValue;
-use turnstream_core::{JsonText, Usage};
+use turnstream_core::{Count, JsonText, Usage};
+
+/// How arguments are read, and whether hints of another type are passed over: all of that only if the quick
+/// way, with [`JsonText`], has failed.
+pub(super) trait Reading {
+    const IS_LENIENT: bool;
+}
+
+impl Reading for JsonText<'_> {
+    const IS_LENIENT: bool = false;
+}
+
+impl Reading for Verbatim<'_> {
+    const IS_LENIENT: bool = true;
+}
 
 /// A chunk. `A` is how arguments are read: as [`JsonText`] at first, and as [`Verbatim`] if that fails.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "A: Deserialize<'de>"))]
+#[serde(bound(deserialize = "A: Deserialize<'de> + Reading"))]
 pub(super) struct Chunk<'a, A> {
     #[serde(borrow, default)]
     pub(super) id: Word<'a>,
@@ -30,7 +45,7 @@ pub(super) struct Chunk<'a, A> {
     pub(super) choices: Option<Few<Choice<'a, A>>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "hint::<_, A, _>")]
     pub(super) x_groq: Option<Groq<'a>>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
@@ -40,7 +55,7 @@ pub(super) struct Chunk<'a, A> {
 
 /// One answer of the `n` that were asked for.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "A: Deserialize<'de>"))]
+#[serde(bound(deserialize = "A: Deserialize<'de> + Reading"))]
 pub(super) struct Choice<'a, A> {
     #[serde(default)]
     pub(super) index: Count,
@@ -58,15 +73,15 @@ pub(super) struct Choice<'a, A> {
 
 /// What a chunk adds to a choice.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "A: Deserialize<'de>"))]
+#[serde(bound(deserialize = "A: Deserialize<'de> + Reading"))]
 pub(super) struct Delta<'a, A> {
     #[serde(borrow)]
     pub(super) content: Option<Content<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "hint::<_, A, _>")]
     pub(super) reasoning_content: Option<JsonText<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "hint::<_, A, _>")]
     pub(super) reasoning: Option<JsonText<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "hint::<_, A, _>")]
     pub(super) reasoning_text: Option<JsonText<'a>>,
     #[serde(borrow)]
     pub(super) reasoning_details: Option<&'a RawValue>,
@@ -74,7 +89,7 @@ pub(super) struct Delta<'a, A> {
     pub(super) refusal: Option<JsonText<'a>>,
     pub(super) tool_calls: Option<Few<ToolCall<'a, A>>>,
     pub(super) function_call: Option<Function<'a, A>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "hint::<_, A, _>")]
     pub(super) annotations: Option<Few<&'a RawValue>>,
     #[serde(borrow)]
     pub(super) audio: Option<&'a RawValue>,
@@ -84,7 +99,7 @@ pub(super) struct Delta<'a, A> {
 
 /// A piece of a call.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "A: Deserialize<'de>"))]
+#[serde(bound(deserialize = "A: Deserialize<'de> + Reading"))]
 pub(super) struct ToolCall<'a, A> {
     #[serde(default)]
     pub(super) index: Count,
@@ -99,7 +114,7 @@ pub(super) struct ToolCall<'a, A> {
 
 /// A piece of a call with JSON input.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "A: Deserialize<'de>"))]
+#[serde(bound(deserialize = "A: Deserialize<'de> + Reading"))]
 pub(super) struct Function<'a, A> {
     #[serde(borrow, default)]
     pub(super) name: Word<'a>,
@@ -176,10 +191,6 @@ pub(super) struct Verbatim<'a>(JsonText<'a>);
 #[derive(Debug, Default)]
 pub(super) struct Word<'a>(Option<Cow<'a, str>>);
 
-/// A number that may be missing, null, negative or of another type.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Count(Option<u64>);
-
 /// A list that mostly has one element, which then lies inline.
 #[derive(Debug)]
 pub(super) struct Few<T> {
@@ -195,16 +206,20 @@ pub(super) fn usage(report: &str) -> Option<Usage> {
     let reasoning = completion.reasoning_tokens.or(report.reasoning_tokens);
     let mut usage = Usage::new();
     usage.input_tokens = report.prompt_tokens.get();
-    usage.output_tokens =
-        match (report.prompt_tokens.0, report.completion_tokens.0, reasoning.0, report.total_tokens.0) {
-            // Some servers count reasoning beside the completion; their sum tells.
-            (Some(input), Some(output), Some(reasoning), Some(total))
-                if reasoning > 0 && input.checked_add(output)?.checked_add(reasoning)? == total =>
-            {
-                Some(output + reasoning)
-            }
-            (_, output, ..) => output,
-        };
+    usage.output_tokens = match (
+        report.prompt_tokens.get(),
+        report.completion_tokens.get(),
+        reasoning.get(),
+        report.total_tokens.get(),
+    ) {
+        // Some servers count reasoning beside the completion; their sum tells.
+        (Some(input), Some(output), Some(reasoning), Some(total))
+            if reasoning > 0 && input.checked_add(output)?.checked_add(reasoning)? == total =>
+        {
+            Some(output + reasoning)
+        }
+        (_, output, ..) => output,
+    };
     usage.cache_read_tokens = prompt
         .cached_tokens
         .or(report.prompt_cache_hit_tokens)
@@ -218,14 +233,15 @@ pub(super) fn usage(report: &str) -> Option<Usage> {
 }
 
 /// Tokens under all the names that servers have for them.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 struct Report {
     prompt_tokens: Count,
     completion_tokens: Count,
     total_tokens: Count,
+    #[serde(deserialize_with = "hint::<_, Verbatim<'_>, _>")]
     prompt_tokens_details: Option<PromptDetails>,
+    #[serde(deserialize_with = "hint::<_, Verbatim<'_>, _>")]
     completion_tokens_details: Option<CompletionDetails>,
     prompt_cache_hit_tokens: Count,
     num_cached_tokens: Count,
@@ -252,16 +268,6 @@ impl Word<'_> {
     /// The text, if there is any.
     pub(super) fn get(&self) -> Option<&str> {
         self.0.as_deref().filter(|word| !word.is_empty())
-    }
-}
-
-impl Count {
-    pub(super) fn get(self) -> Option<u64> {
-        self.0
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self(self.0.or(other.0))
     }
 }
 
@@ -401,59 +407,23 @@ impl<'de> Visitor<'de> for WordVisitor {
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor)
-    }
-}
-
-struct CountVisitor;
-
-impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Count;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a count")
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Count(Some(number)))
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Count(number.try_into().ok()))
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
-        // Above this, not every integer is a float, and no count is so large.
-        let is_count = number.fract() == 0.0 && (0.0..9.0e15).contains(&number);
-        Ok(Count(is_count.then_some(number as u64)))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Count(text.parse().ok()))
-    }
-
-    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Count(None))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-        Ok(Count(None))
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, sequence: S) -> Result<Self::Value, S::Error> {
-        IgnoredAny.visit_seq(sequence).map(|_| Count(None))
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
-        IgnoredAny.visit_map(map).map(|_| Count(None))
-    }
-}
-
 /// Reads a list, null as an empty one.
 fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Few<T>>, D::Error> {
     Ok(Some(Option::deserialize(deserializer)?.unwrap_or_default()))
+}
+
+/// Reads a field that says nothing if it has another type than it should have.
+fn hint<'de, D, A, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    A: Reading,
+    T: Deserialize<'de>,
+{
+    if !A::IS_LENIENT {
+        return Option::deserialize(deserializer);
+    }
+    let raw = <&'de RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).unwrap_or_default())
 }
 
 /// Serde asks for `Default` of a generic field otherwise.

@@ -1,13 +1,10 @@
 //! The reasoning part of a turn: its text, and what goes back with it.
 
-use std::{borrow::Cow, fmt};
+use std::collections::BTreeMap;
 
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{MapAccess, Visitor},
-};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use turnstream_core::{Error, ErrorKind, JsonText, Ledger, PartIndex, RawJson};
+use turnstream_core::{JsonText, Ledger, PartIndex, RawFields, RawJson};
 
 /// What goes back with a reasoning part, as it stands in the part's replay.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -40,10 +37,18 @@ pub(super) struct Reasoning {
     limit: usize,
 }
 
-/// One block of `reasoning_details`: its fields, each as JSON text.
+/// One block of `reasoning_details`, of which pieces may follow.
 #[derive(Debug)]
 struct Detail {
-    fields: Vec<(String, String)>,
+    /// The first piece.
+    first: RawJson,
+    kind: Option<String>,
+    index: Option<String>,
+    id: Option<String>,
+    /// The texts as they grow, each a JSON string without its last quote.
+    texts: BTreeMap<&'static str, String>,
+    /// Other fields that came later, the last of each.
+    later: BTreeMap<String, RawJson>,
 }
 
 impl Reasoning {
@@ -71,34 +76,23 @@ impl Reasoning {
     /// Pieces of `reasoning_details`. `says_text` if it came in no plainer form.
     pub(super) fn details(&mut self, raw: &RawValue, says_text: bool, ledger: &mut Ledger) {
         // What is no list of objects is no reasoning that could go back.
-        let Ok(pieces) = serde_json::from_str::<Vec<Fields<'_>>>(raw.get()) else { return };
-        if pieces.is_empty() {
-            return;
-        }
+        let Ok(pieces) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else { return };
         self.bytes = self.bytes.saturating_add(raw.get().len());
         if self.bytes > self.limit {
-            let message = format!(
-                "the reply went over the limit `text_bytes`: {} of at most {}",
-                self.bytes, self.limit
-            );
-            return ledger.fail(Error::new(ErrorKind::LimitExceeded, message));
+            return ledger.limit_exceeded("text_bytes", self.limit, self.bytes);
         }
-        for Fields(fields) in pieces {
-            let text = fields.iter().find(|(name, _)| is_growing(name)).map(|(_, value)| value.get());
+        for raw in pieces {
+            let Ok(piece) = serde_json::from_str::<RawFields<'_>>(raw.get()) else { continue };
             if says_text
-                && let Some(text) = text
-                && let Ok(text) = serde_json::from_str::<JsonText<'_>>(text)
+                && let Some(text) = GROWING.iter().find_map(|name| piece.get(name))
+                && let Ok(text) = serde_json::from_str::<JsonText<'_>>(text.get())
             {
                 self.text(&text, ledger);
             }
             self.part.get_or_insert_with(|| ledger.part_began());
-            match self.details.last_mut().filter(|last| last.is_continued_by(&fields)) {
-                Some(last) => fields.iter().for_each(|(name, value)| last.take(name, value)),
-                None => {
-                    let fields =
-                        fields.iter().map(|(name, value)| (name.to_string(), value.get().to_owned()));
-                    self.details.push(Detail { fields: fields.collect() });
-                }
+            match self.details.last_mut().filter(|last| last.is_continued_by(&piece)) {
+                Some(last) => last.take(piece),
+                None => self.details.push(Detail::new(raw, &piece)),
             }
         }
     }
@@ -109,85 +103,74 @@ impl Reasoning {
             return;
         };
         let details = std::mem::take(&mut self.details);
-        let reasoning_details = details.iter().filter_map(Detail::to_json).collect();
+        let reasoning_details = details.into_iter().filter_map(Detail::into_json).collect();
         let replay = ReasoningReplay { reasoning_details, thinking: self.thinking.take() };
         ledger.part_finished(part, RawJson::of(&replay).ok());
     }
 }
 
 impl Detail {
+    fn new(raw: &RawValue, piece: &RawFields<'_>) -> Self {
+        let said = |name| piece.get(name).map(|raw| raw.get().to_owned());
+        let text = |name: &'static str| Some((name, open_string(piece.get(name)?)?.to_owned()));
+        Self {
+            first: raw.into(),
+            kind: said("type"),
+            index: said("index"),
+            id: said("id"),
+            texts: GROWING.into_iter().filter_map(text).collect(),
+            later: BTreeMap::new(),
+        }
+    }
+
     /// Whether a piece is more of this block: text of the same type at the same place.
-    fn is_continued_by(&self, piece: &[(Cow<'_, str>, &RawValue)]) -> bool {
-        let mine =
-            |name: &str| self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-        let theirs = |name: &str| piece.iter().find(|(known, _)| known == name).map(|(_, value)| value.get());
-        let is_text = matches!(mine("type"), Some("\"reasoning.text\"" | "\"reasoning.summary\""));
-        let is_same = |name: &str| mine(name) == theirs(name);
-        let has_other_id =
-            theirs("id").is_some_and(|id| id != "null" && mine("id").is_some_and(|mine| mine != id));
-        is_text && is_same("type") && is_same("index") && !has_other_id
+    fn is_continued_by(&self, piece: &RawFields<'_>) -> bool {
+        let theirs = |name: &str| piece.get(name).map(RawValue::get);
+        let is_text = matches!(self.kind.as_deref(), Some("\"reasoning.text\"" | "\"reasoning.summary\""));
+        let has_other_id = theirs("id")
+            .filter(|id| *id != "null")
+            .is_some_and(|id| self.id.as_deref().is_some_and(|mine| mine != id));
+        is_text
+            && self.kind.as_deref() == theirs("type")
+            && self.index.as_deref() == theirs("index")
+            && !has_other_id
     }
 
     /// Appends text, takes everything else as it came last.
-    fn take(&mut self, name: &str, value: &RawValue) {
-        let value = value.get();
-        let Some((_, known)) = self.fields.iter_mut().find(|(known, _)| known == name) else {
-            return self.fields.push((name.to_owned(), value.to_owned()));
-        };
-        // The insides of two JSON strings, one after the other, are the inside of one: nothing is decoded.
-        let more = value.strip_prefix('"').filter(|_| is_growing(name) && known.ends_with('"'));
-        match more {
-            Some(more) => {
-                known.pop();
-                known.push_str(more);
+    fn take(&mut self, piece: RawFields<'_>) {
+        for (name, value) in piece.0 {
+            let growing = GROWING.into_iter().find(|growing| *growing == name);
+            match (growing, open_string(value)) {
+                // The insides of two JSON strings, one after the other, are the inside of one: nothing is
+                // decoded.
+                (Some(growing), Some(more)) => match self.texts.get_mut(growing) {
+                    Some(text) => text.push_str(more.get(1..).unwrap_or_default()),
+                    None => drop(self.texts.insert(growing, more.to_owned())),
+                },
+                _ if value.get() == "null" => {}
+                _ => {
+                    if name == "id" {
+                        self.id = Some(value.get().to_owned());
+                    }
+                    self.later.insert(name.into_owned(), value.into());
+                }
             }
-            None if value != "null" => value.clone_into(known),
-            None => {}
         }
     }
 
-    fn to_json(&self) -> Option<RawJson> {
-        let mut json = String::from("{");
-        for (number, (name, value)) in self.fields.iter().enumerate() {
-            if number > 0 {
-                json.push(',');
-            }
-            json.push_str(&serde_json::to_string(name).ok()?);
-            json.push(':');
-            json.push_str(value);
+    fn into_json(mut self) -> Option<RawJson> {
+        for (name, mut text) in self.texts {
+            text.push('"');
+            self.later.insert(name.to_owned(), RawJson::parse(&text).ok()?);
         }
-        json.push('}');
-        RawJson::parse(&json).ok()
+        self.first.with_fields(&self.later)
     }
 }
 
-fn is_growing(name: &str) -> bool {
-    matches!(name, "text" | "summary")
+/// A JSON string without its last quote; `None` of any other value.
+fn open_string(value: &RawValue) -> Option<&str> {
+    value.get().strip_suffix('"')
 }
 
-/// An object's fields in their order, each value as it stands.
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(FieldsVisitor)
-    }
-}
-
-struct FieldsVisitor;
-
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        let mut fields = Vec::new();
-        while let Some(field) = map.next_entry()? {
-            fields.push(field);
-        }
-        Ok(Fields(fields))
-    }
-}
+/// The fields whose texts come in pieces.
+const GROWING: [&str; 2] = ["text", "summary"];

@@ -238,7 +238,7 @@ fn text_for_a_call_that_is_never_named_is_an_error_at_the_end() {
 #[test]
 fn news_comes_out_raw() {
     let table = [
-        ("data: 5\n\n", "frame", json!(5)),
+        ("data: 5\n\n", "unnamed", json!(5)),
         ("data: {\"type\":\"queued\"}\n\n", "queued", json!({"type": "queued"})),
         ("event: ping\ndata: {\"message\":\"hi\"}\n\n", "ping", json!({"message": "hi"})),
         ("event: ping\ndata: still here\n\n", "ping", json!("still here")),
@@ -271,4 +271,49 @@ fn reasoning_beside_the_completion_is_counted_with_the_output() {
         r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":3}}"#,
     );
     assert_eq!((among.output_tokens, among.reasoning_tokens), (Some(5), Some(3)));
+}
+
+#[test]
+fn a_hint_of_another_type_says_nothing() {
+    let odd = r#""reasoning":{"x":1},"reasoning_content":[],"reasoning_text":7,"annotations":{}"#;
+    let usage = r#""usage":{"prompt_tokens":"9","completion_tokens":{},"prompt_tokens_details":"x"}"#;
+    let chunk = |content: &str| {
+        format!(
+            r#"{{"choices":[{{"delta":{{{content},{odd}}},"finish_reason":"stop"}}],"x_groq":3,{usage}}}"#
+        )
+    };
+    let mut want = finished("stop", "stop");
+    want["usage"] = json!({"input_tokens": 9});
+    assert_eq!(events(&body(&[&chunk(r#""content":"Hi.""#)])), [text(0, "Hi."), part_finished(0), want]);
+    // These may have carried something.
+    for odd in [r#""content":{}"#, r#""refusal":{}"#, r#""tool_calls":{}"#] {
+        assert_eq!(error(&events(&body(&[&chunk(odd)]))[0]).0, "malformed", "{odd}");
+    }
+}
+
+#[test]
+fn pieces_of_reasoning_are_put_together_however_many_fields_they_have() {
+    let piece = |text: &str, more: &str| {
+        let fields: String = (0..3000).map(|number| format!(r#","k{number}":{number}"#)).collect();
+        chunk(
+            &format!(
+                r#"{{"reasoning_details":[{{"type":"reasoning.text","text":"{text}","index":0{more}{fields}}}]}}"#
+            ),
+            "null",
+        )
+    };
+    let bodies: Vec<String> =
+        [piece(r"a\u00e9", ""), piece("b", r#","signature":"s""#), piece("", r#","signature":null"#)].into();
+    let (mut decoder, mut events) = (decoder(Limits::default()), Events::new());
+    bodies.iter().for_each(|frame| decoder.feed(format!("data: {frame}\n\n").as_bytes(), &mut events));
+    decoder.feed(b"data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", &mut events);
+    let replay = events.find_map(|event| match event.unwrap() {
+        turnstream_core::Event::PartFinished(part) => part.replay,
+        _ => None,
+    });
+    let replay: ReasoningReplay = replay.unwrap().data.read().unwrap();
+    let [detail] = replay.reasoning_details.as_slice() else { panic!("one block") };
+    let start = r#"{"type":"reasoning.text","text":"a\u00e9b","index":0,"k0":0,"#;
+    assert!(detail.as_str().starts_with(start), "{detail}");
+    assert!(detail.as_str().ends_with(r#""k2999":2999,"signature":"s"}"#), "{detail}");
 }

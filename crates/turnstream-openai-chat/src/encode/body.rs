@@ -5,38 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::Serialize;
 use turnstream_core::RawJson;
 
-use crate::Grammar;
-
-/// Every field of a body that this crate sets. [`Options::extra`](crate::Options::extra) has the others.
-pub(super) const OWN_FIELDS: [&str; 27] = [
-    "model",
-    "messages",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "max_completion_tokens",
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "stop",
-    "reasoning_effort",
-    "response_format",
-    "metadata",
-    "seed",
-    "random_seed",
-    "frequency_penalty",
-    "presence_penalty",
-    "logit_bias",
-    "service_tier",
-    "store",
-    "verbosity",
-    "prompt_cache_key",
-    "safety_identifier",
-    "user",
-    "stream",
-    "stream_options",
-    "n",
-];
+use crate::{Grammar, Verbosity};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Body<'a> {
@@ -79,7 +48,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) store: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) verbosity: Option<&'a str>,
+    pub(super) verbosity: Option<Verbosity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) prompt_cache_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,8 +58,6 @@ pub(super) struct Body<'a> {
     pub(super) stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stream_options: Option<StreamOptions>,
-    #[serde(flatten)]
-    pub(super) extra: &'a BTreeMap<String, RawJson>,
 }
 
 #[derive(Debug, Serialize)]
@@ -175,7 +142,7 @@ pub(super) struct InputAudio<'a> {
 #[derive(Debug, Serialize)]
 pub(super) struct FileBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) file_data: Option<String>,
+    pub(super) file_data: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,8 +188,14 @@ pub(super) struct CustomBody<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Tool<'a> {
-    Function { function: FunctionTool<'a> },
-    Custom { custom: CustomTool<'a> },
+    Function {
+        function: FunctionTool<'a>,
+    },
+    Custom {
+        custom: CustomTool<'a>,
+    },
+    #[serde(untagged)]
+    Server(&'a RawJson),
 }
 
 #[derive(Debug, Serialize)]
@@ -230,7 +203,7 @@ pub(super) struct FunctionTool<'a> {
     pub(super) name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<&'a str>,
-    pub(super) parameters: RawJson,
+    pub(super) parameters: Cow<'a, RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) strict: Option<bool>,
 }
@@ -275,6 +248,7 @@ pub(super) struct Named<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ResponseFormat<'a> {
     JsonSchema { json_schema: JsonSchema<'a> },
+    JsonObject,
 }
 
 #[derive(Debug, Serialize)]

@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
-use turnstream_core::{Arguments, OpaquePart, OutputSchema, ReasoningEffort, ReasoningPart, TextPart, Wire};
+use turnstream_core::{
+    Arguments, ErrorKind, OpaquePart, OutputSchema, ReasoningEffort, ReasoningPart, Replay, TextPart, Wire,
+};
 
 use super::*;
 use crate::{Grammar, Profile};
@@ -49,7 +51,7 @@ fn a_request_says_everything() {
         .logit_bias("50256", -100.0)
         .service_tier("flex")
         .store(false)
-        .verbosity("low")
+        .verbosity(crate::Verbosity::Low)
         .prompt_cache_key("orders")
         .safety_identifier("u-1")
         .user("u-2")
@@ -103,10 +105,32 @@ fn a_request_says_everything() {
         "stream_options": {"include_usage": true},
         "top_k": 40,
     });
-    let body = encoded(&wire(), &request);
-    assert_eq!(body, want);
-    let own = body.as_object().unwrap().keys().filter(|field| *field != "top_k");
-    own.for_each(|field| assert!(OWN_FIELDS.contains(&field.as_str()), "{field} can be overridden"));
+    assert_eq!(encoded(&wire(), &request), want);
+}
+
+#[test]
+fn the_providers_own_tools_stand_behind_the_requests() {
+    let search = json!({"type": "web_search", "n": 1.0});
+    let options = || Options::new().server_tool(search.clone());
+    let request = Request::new().user("q").tool_choice(ToolChoice::Required).parallel_calls(false);
+    let body = encoded(&wire(), &request.clone().options(options()));
+    assert_eq!(body["tools"], json!([search]));
+    assert_eq!((&body["tool_choice"], &body["parallel_tool_calls"]), (&json!("required"), &json!(false)));
+    let both = encoded(&wire(), &request.clone().tool(ToolSpec::new("f")).options(options()));
+    assert_eq!((&both["tools"][0]["type"], &both["tools"][1]), (&json!("function"), &search));
+    let by_hand = encoded(&wire(), &request.options(Options::new().extra("tools", json!([search]))));
+    assert_eq!(by_hand["tools"], json!([search]));
+}
+
+#[test]
+fn an_answer_can_be_any_json_object() {
+    let request = Request::new().user("q").options(Options::new().json_object());
+    assert_eq!(encoded(&wire(), &request)["response_format"], json!({"type": "json_object"}));
+    let schema = OutputSchema::new("answer", json!({"type": "object"}));
+    assert!(refused(&request.output_schema(schema)).contains("schema"));
+    let by_hand = Options::new().extra("response_format", json!({"type": "text"}));
+    let by_hand = encoded(&wire(), &Request::new().user("q").options(by_hand));
+    assert_eq!(by_hand["response_format"], json!({"type": "text"}));
 }
 
 #[test]
@@ -173,7 +197,7 @@ fn images_in_results_follow_all_results_of_the_turn() {
 fn an_empty_result_says_so_and_a_failed_one_too() {
     let table = [
         (ResultPart::text("a", "f", " "), "(no output)"),
-        (ResultPart::new("a", "f", vec![]).with_error(), "Error: the tool failed and said nothing."),
+        (ResultPart::new("a", "f", vec![]).with_error(), "Error: The tool failed and said nothing."),
         (ResultPart::text("a", "f", "no such order").with_error(), "Error: no such order"),
         (
             ResultPart::new("a", "f", vec![ResultContent::Text("1".into()), ResultContent::Text("2".into())]),
@@ -371,7 +395,10 @@ fn what_the_wire_cannot_say_is_refused_by_name() {
     let grammar = Options::new().grammar("calc", Grammar::lark("x"));
     let table = [
         (request.clone().options(Options::new().extra("stream", json!(false))), "`stream`"),
-        (request.clone().options(Options::new().extra("n", json!(2))), "`n`"),
+        (
+            request.clone().max_tokens(1).options(Options::new().extra("max_completion_tokens", json!(2))),
+            "`max_completion_tokens`",
+        ),
         (request.clone().options(grammar), "`calc`"),
         (request.clone().tool(ToolSpec::new("a b")), "`a b`"),
         (request.clone().tool(ToolSpec::new("s").free_form().parameters(json!({}))), "`s`"),

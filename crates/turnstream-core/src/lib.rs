@@ -59,7 +59,8 @@ pub use text::{ArgumentFragment, Arguments, Text};
 pub use turn::{AbortedCall, FinishedCall, Turn, TurnBuilder, TurnError};
 pub use wire::{Decode, End, Events, Limits, Wire};
 
-/// The crates whose types stand in this crate's public interface.
+/// The crates whose types and traits stand in the public interface: `secrecy::SecretString` for keys,
+/// `futures_core::Stream` for turns and runs, `serde_json::Value` for arguments and schemas.
 pub mod reexports {
-    pub use {bytes, http, url};
+    pub use {bytes, futures_core, http, secrecy, serde_json, url};
 }

@@ -9,23 +9,30 @@ pub use turnstream_openai_chat as openai_chat;
 pub use turnstream_openai_responses as openai_responses;
 
 pub use turnstream_core::{
-    AbortReason, AbortedCall, ArgumentFragment, Arguments, Audio, CallAborted, CallArgumentFragment, CallFinished,
-    CallIndex, CallPart, CallPreview, CallStarted, Citation, Conversation, Document, Error, ErrorKind, Event, FinishedCall, Head,
-    Image, InputKind, Limits, Message, Model, OpaquePart, OutputSchema, Part, PartFinished, PartIndex, PreviewKind, PreviewValue,
-    ProviderEvent, RawJson, Reason, ReasoningDelta, ReasoningEffort, ReasoningPart, RefusalDelta, Replay, Request,
-    ResultContent, ResultPart, Role, Source, Text, TextDelta, TextPart, TextStream, ToolChoice, ToolSpec, Turn,
-    TurnBuilder, TurnError, TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning, WireOptions,
+    AbortReason, AbortedCall, ArgumentFragment, Arguments, Audio, CallAborted, CallArgumentFragment,
+    CallFinished, CallIndex, CallPart, CallPreview, CallStarted, Citation, Conversation, Document, Error,
+    ErrorKind, Event, FinishedCall, Head, Image, InputKind, KeyHeader, Limits, Message, Model, OpaquePart,
+    OutputSchema, Part, PartFinished, PartIndex, PreviewKind, PreviewValue, ProviderEvent, RawJson, Reason,
+    ReasoningDelta, ReasoningEffort, ReasoningPart, RefusalDelta, Replay, Request, ResultContent, ResultPart,
+    Role, Source, Text, TextDelta, TextPart, TextStream, ToolChoice, ToolSpec, Turn, TurnBuilder, TurnError,
+    TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning, WireOptions,
 };
 #[cfg(feature = "client")]
 pub use turnstream_http::{Client, RetryPolicy};
+#[cfg(all(feature = "tools", feature = "schemars"))]
+pub use turnstream_tools::schemars;
 #[cfg(feature = "tools")]
-pub use turnstream_tools::*;
+pub use turnstream_tools::{
+    Answer, CallContext, Checkpoint, Failure, Given, HandlerFinished, HandlerProgress, HandlerStarted,
+    Outcome, Parameters, Run, RunEnded, RunEvent, RunStatus, Schema, StatusKind, Tool, ToolError, ToolLoop,
+    Toolset, TurnEvent, TurnStep, WaitingCall, WaitingFor,
+};
 
 /// For those who write a wire, or have a transport of their own.
 pub mod wire {
     pub use turnstream_core::{
-        Announcement, BadFrame, BodyEnd, Closing, Decode, End, Endpoint, ErrorEnvelope, Events, FrameError,
-        Interpret, JsonScanner, JsonText, Key, KeyHeader, Ledger, NdjsonFramer, Rules, SseDecoder, SseFrame,
-        SseFramer, SurrogateJoiner, Wire, WireRequest, is_json, reexports, refused,
+        Announcement, BadFrame, BodyEnd, Closing, Count, Decode, End, Endpoint, ErrorEnvelope, Events,
+        FrameError, IdForm, Interpret, JsonScanner, JsonText, Key, Ledger, NdjsonFramer, RawFields, Rules,
+        SseDecoder, SseFrame, SseFramer, SurrogateJoiner, Wire, WireRequest, is_json, reexports, refused,
     };
 }

@@ -29,7 +29,8 @@ pub enum RunEvent {
     /// The turn has ended well; if calls are to run, they start now. (A turn that ends in an error has no such
     /// event: the run ends.)
     TurnEnded(TurnStep),
-    /// A call's handler starts.
+    /// A call's handler starts with the next poll of the run. Who writes a [checkpoint](crate::Run::checkpoint)
+    /// down now has it before the handler has done anything.
     HandlerStarted(HandlerStarted),
     /// A handler says how far it is.
     HandlerProgress(HandlerProgress),

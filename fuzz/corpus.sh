@@ -17,3 +17,7 @@ for body in ../fixtures/*/*.sse; do
   { printf '\x07'; cat "$body"; } >"corpus/framing/$(basename "$(dirname "$body")")-$(basename "$body" .sse)"
 done
 sed -n 's/.*"arguments":"\(.*\)"}$/\1/p' ../fixtures/*/*.events.jsonl | sed 's/\\"/"/g' | split -l 1 - corpus/json/arguments-
+mkdir -p corpus/tool_loop
+printf '\x40\x02\x01\x01\n\x01\x00' >corpus/tool_loop/two-turns
+printf '\x40\x03\x01\x02' >corpus/tool_loop/length
+printf '\x42\x02\x03\x04\x05\n\x06\x00\n\x01\x00' >corpus/tool_loop/eager

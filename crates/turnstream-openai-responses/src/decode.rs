@@ -8,8 +8,8 @@ mod items;
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    BadFrame, BodyEnd, Closing, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText, Ledger, RawJson,
-    Reason, Rules, SseFrame, Text, Usage, is_json,
+    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText, Ledger, Reason,
+    Rules, SseFrame, Text, Usage, is_json,
 };
 
 use crate::{WIRE, error::in_stream};
@@ -39,7 +39,7 @@ impl Interpret for Interpreter {
                     Kind::News if name.is_empty() && read.error.is_some() => {
                         ledger.fail(provider_error(frame.data));
                     }
-                    Kind::News => news(name, frame.data, ledger),
+                    Kind::News => ledger.news(name, frame.data),
                     kind => {
                         let taken = self.take(kind, &read, ledger);
                         return taken.map_err(|problem| BadFrame::new(name, problem));
@@ -52,7 +52,7 @@ impl Interpret for Interpreter {
                 let name = tag.as_ref().and_then(JsonText::as_str).unwrap_or(frame.event);
                 match Kind::of(name) {
                     Kind::Error => ledger.fail(provider_error(frame.data)),
-                    Kind::News if !name.is_empty() || is_json(frame.data) => news(name, frame.data, ledger),
+                    Kind::News if !name.is_empty() || is_json(frame.data) => ledger.news(name, frame.data),
                     Kind::News => return Err(BadFrame::new("unnamed", problem)),
                     _ => return Err(BadFrame::new(name, problem)),
                 }
@@ -109,7 +109,7 @@ impl Interpreter {
             Kind::ItemAdded | Kind::ItemDone => {
                 let raw = frame.item.ok_or_else(|| serde_json::Error::missing_field("item"))?;
                 let seen = if kind == Kind::ItemAdded { Seen::Added } else { Seen::Done };
-                self.items.take(seen, number(frame.output_index), raw, ledger)?;
+                self.items.take(seen, frame.output_index.get(), raw, ledger)?;
             }
             Kind::Progress => {
                 if let Some(raw) = frame.response {
@@ -144,11 +144,10 @@ impl Interpreter {
             Ending::Completed => (Reason::Stop, "completed".into()),
             Ending::Incomplete => why_incomplete(response.incomplete_details),
             Ending::Failed => {
-                let error = response.error.and_then(|raw| ErrorEnvelope::parse(raw.get().as_bytes()));
-                ledger.fail(error.map_or_else(
-                    || Error::new(ErrorKind::Provider, "the response failed, and no error says why"),
-                    in_stream,
-                ));
+                ledger.fail(match response.error.filter(|raw| raw.get() != "null") {
+                    Some(raw) => provider_error(raw.get()),
+                    None => Error::new(ErrorKind::Provider, "the response failed, and no error says why"),
+                });
                 return Ok(());
             }
             Ending::Cancelled => {
@@ -258,20 +257,19 @@ impl Kind {
     }
 }
 
-/// Every field that a known frame may have. Numbers are read from their text, so that a float or a string
-/// in their place does no harm.
+/// Every field that a known frame may have.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, default, rename = "type")]
     name: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    output_index: Option<&'a RawValue>,
+    #[serde(default)]
+    output_index: Count,
     #[serde(borrow, default)]
     item_id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    content_index: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    summary_index: Option<&'a RawValue>,
+    #[serde(default)]
+    content_index: Count,
+    #[serde(default)]
+    summary_index: Count,
     #[serde(borrow, default)]
     delta: Option<JsonText<'a>>,
     #[serde(borrow, default)]
@@ -323,52 +321,41 @@ struct IncompleteDetails<'a> {
 }
 
 #[derive(Deserialize, Default)]
+#[serde(default)]
 struct UsageReport<'a> {
-    #[serde(borrow, default)]
-    input_tokens: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    output_tokens: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    input_tokens: Count,
+    output_tokens: Count,
+    #[serde(borrow)]
     input_tokens_details: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     output_tokens_details: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
-struct UsageDetails<'a> {
-    #[serde(borrow, default)]
-    cached_tokens: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    cache_write_tokens: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    reasoning_tokens: Option<&'a RawValue>,
+#[serde(default)]
+struct UsageDetails {
+    cached_tokens: Count,
+    cache_write_tokens: Count,
+    reasoning_tokens: Count,
 }
 
 impl Frame<'_> {
     fn place(&self) -> Place<'_> {
-        Place { output_index: number(self.output_index), id: as_str(&self.item_id).unwrap_or_default() }
+        Place { output_index: self.output_index.get(), id: as_str(&self.item_id).unwrap_or_default() }
     }
 
     fn index_in(&self, channel: Channel) -> u64 {
         let index = if channel == Channel::Summary { self.summary_index } else { self.content_index };
-        number(index).unwrap_or_default()
+        index.get().unwrap_or_default()
     }
 }
 
 fn provider_error(data: &str) -> Error {
-    match ErrorEnvelope::parse(data.as_bytes()) {
+    let error = match ErrorEnvelope::parse(data.as_bytes()) {
         Some(envelope) => in_stream(envelope),
-        None => Error::new(ErrorKind::Provider, "the provider reports an error in no known form")
-            .with_body(data.as_bytes()),
-    }
-}
-
-/// Hands on what has no typed event. What is not JSON is handed on as a string.
-fn news(name: &str, data: &str, ledger: &mut Ledger) {
-    let name = if name.is_empty() { "unnamed" } else { name };
-    if let Ok(raw) = RawJson::parse(data).or_else(|_| RawJson::of(data)) {
-        ledger.provider(name, raw);
-    }
+        None => Error::new(ErrorKind::Provider, "the provider reports an error in no known form"),
+    };
+    error.with_body(data.as_bytes())
 }
 
 fn why_incomplete(details: Option<&RawValue>) -> (Reason, Text) {
@@ -386,28 +373,19 @@ fn why_incomplete(details: Option<&RawValue>) -> (Reason, Text) {
 fn usage_of(raw: &RawValue) -> Usage {
     let report = serde_json::from_str::<UsageReport<'_>>(raw.get()).unwrap_or_default();
     let details = |raw: Option<&RawValue>| -> Usage {
-        let details = raw.and_then(|raw| serde_json::from_str::<UsageDetails<'_>>(raw.get()).ok());
+        let details = raw.and_then(|raw| serde_json::from_str::<UsageDetails>(raw.get()).ok());
         let details = details.unwrap_or_default();
         let mut usage = Usage::new();
-        usage.cache_read_tokens = number(details.cached_tokens);
-        usage.cache_write_tokens = number(details.cache_write_tokens);
-        usage.reasoning_tokens = number(details.reasoning_tokens);
+        usage.cache_read_tokens = details.cached_tokens.get();
+        usage.cache_write_tokens = details.cache_write_tokens.get();
+        usage.reasoning_tokens = details.reasoning_tokens.get();
         usage
     };
     let mut usage = details(report.input_tokens_details);
     usage.update(details(report.output_tokens_details));
-    usage.input_tokens = number(report.input_tokens);
-    usage.output_tokens = number(report.output_tokens);
+    usage.input_tokens = report.input_tokens.get();
+    usage.output_tokens = report.output_tokens.get();
     usage
-}
-
-/// A number, also as a float or in a string.
-fn number(raw: Option<&RawValue>) -> Option<u64> {
-    let text = raw?.get().trim_matches('"');
-    text.parse().ok().or_else(|| {
-        let float = text.parse::<f64>().ok()?;
-        (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64)
-    })
 }
 
 /// A string's text; of any other value but null its own text, as some servers send objects for strings.

@@ -8,26 +8,19 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    CallPart, Document, Error, ErrorKind, Image, InputKind, Message, OutputSchema, Part, RawJson,
-    ReasoningEffort, Replay, Request, ResultContent, ResultPart, Role, Source, TextPart, ToolChoice,
-    ToolSpec, Warning, WireRequest,
+    CallPart, Document, Error, IdForm, Image, InputKind, Message, Part, RawJson, ReasoningEffort, Request,
+    ResultContent, ResultPart, Role, Source, TextPart, ToolChoice, ToolSpec, Warning, WireRequest,
 };
 
-use crate::{OpenAiResponses, Options, Summary, SystemRole, Truncation, Verbosity, WIRE};
-
-/// The most characters of a `call_id` that OpenAI takes.
-const CALL_ID_LENGTH: usize = 64;
+use crate::{Grammar, OpenAiResponses, Options, Summary, SystemRole, Truncation, Verbosity, WIRE};
 
 pub(crate) fn encode(wire: &OpenAiResponses, request: &Request) -> Result<WireRequest, Error> {
     let options = request.options_of::<Options>()?;
     if !request.stop.is_empty() {
-        return Err(config("the Responses wire has no word for stop texts (`stop`)"));
-    }
-    if let Some(field) = options.extra.keys().find(|field| FIELDS.contains(&field.as_str())) {
-        return Err(config(format!("the extra field `{field}` is one that the request writes itself")));
+        return Err(Error::config("the Responses wire has no word for stop texts (`stop`)"));
     }
     let mut warnings = Vec::new();
-    let store = options.store.or(wire.profile.keeps_state().then_some(false));
+    let store = options.store.or(wire.profile.row().keeps_state.then_some(false));
     let system_role = match options.system_role {
         Some(SystemRole::System) => Some("system"),
         Some(SystemRole::Developer) => Some("developer"),
@@ -36,11 +29,11 @@ pub(crate) fn encode(wire: &OpenAiResponses, request: &Request) -> Result<WireRe
     let system: Vec<&str> =
         request.system.iter().map(String::as_str).filter(|text| !text.trim().is_empty()).collect();
     let has_tools =
-        !(request.tools.is_empty() && options.tools.is_empty()) || options.extra.contains_key("tools");
+        !(request.tools.is_empty() && options.server_tools.is_empty()) || options.extra.contains_key("tools");
     let body = Body {
         model: &wire.model,
         instructions: (system_role.is_none() && !system.is_empty()).then(|| system.join("\n\n")),
-        input: Input::of(request, system_role.map(|role| (role, system)), wire.profile.is_strict())?,
+        input: Input::of(request, system_role.map(|role| (role, system)), wire.profile.row().is_strict)?,
         tools: tools(request, &options, &mut warnings)?,
         tool_choice: tool_choice(request, has_tools)?,
         // Without tools there is nothing to allow or forbid.
@@ -49,7 +42,7 @@ pub(crate) fn encode(wire: &OpenAiResponses, request: &Request) -> Result<WireRe
         temperature: request.temperature,
         top_p: request.top_p,
         reasoning: Reasoning::of(request.reasoning, options.summary),
-        text: TextSettings::of(request.output_schema.as_ref(), options.verbosity),
+        text: TextSettings::of(request, &options)?,
         metadata: &request.metadata,
         include: include(wire, &options, store),
         store,
@@ -59,9 +52,8 @@ pub(crate) fn encode(wire: &OpenAiResponses, request: &Request) -> Result<WireRe
         prompt_cache_key: options.prompt_cache_key.as_deref(),
         safety_identifier: options.safety_identifier.as_deref(),
         stream: true,
-        extra: &options.extra,
     };
-    Ok(wire.endpoint.post("responses", &[], &body)?.with_warnings(warnings))
+    Ok(wire.endpoint.post_with("responses", &[], &body, &options.extra)?.with_warnings(warnings))
 }
 
 #[derive(Serialize)]
@@ -103,33 +95,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     safety_identifier: Option<&'a str>,
     stream: bool,
-    #[serde(flatten)]
-    extra: &'a BTreeMap<String, RawJson>,
 }
-
-/// The fields of [`Body`]. JSON does not say which of two of one name counts.
-const FIELDS: [&str; 20] = [
-    "model",
-    "instructions",
-    "input",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "max_output_tokens",
-    "temperature",
-    "top_p",
-    "reasoning",
-    "text",
-    "metadata",
-    "include",
-    "store",
-    "previous_response_id",
-    "truncation",
-    "service_tier",
-    "prompt_cache_key",
-    "safety_identifier",
-    "stream",
-];
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -196,7 +162,7 @@ enum Content<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         filename: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        file_data: Option<String>,
+        file_data: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         file_url: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -244,7 +210,7 @@ enum Tool<'a> {
         name: &'a str,
         #[serde(skip_serializing_if = "str::is_empty")]
         description: &'a str,
-        parameters: Parameters<'a>,
+        parameters: Cow<'a, RawJson>,
         /// The wire wants the field, and takes null for "your default".
         strict: Option<bool>,
     },
@@ -253,23 +219,17 @@ enum Tool<'a> {
         #[serde(skip_serializing_if = "str::is_empty")]
         description: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        format: Option<&'a RawJson>,
+        format: Option<GrammarFormat<'a>>,
     },
     #[serde(untagged)]
     Hosted(&'a RawJson),
 }
 
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Parameters<'a> {
-    Given(&'a RawJson),
-    /// A tool without arguments. This form passes as strict, too.
-    None {
-        r#type: &'static str,
-        properties: BTreeMap<(), ()>,
-        #[serde(rename = "additionalProperties")]
-        additional_properties: bool,
-    },
+struct GrammarFormat<'a> {
+    r#type: &'static str,
+    #[serde(flatten)]
+    grammar: &'a Grammar,
 }
 
 #[derive(Serialize)]
@@ -303,25 +263,36 @@ struct TextSettings<'a> {
 }
 
 #[derive(Serialize)]
-struct Format<'a> {
-    r#type: &'static str,
-    name: &'a str,
-    schema: &'a RawJson,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    strict: bool,
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'a> {
+    JsonSchema {
+        name: &'a str,
+        schema: &'a RawJson,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<&'a str>,
+        strict: bool,
+    },
+    JsonObject,
 }
 
 impl<'a> TextSettings<'a> {
-    fn of(schema: Option<&'a OutputSchema>, verbosity: Option<Verbosity>) -> Option<Self> {
-        let format = schema.map(|output| Format {
-            r#type: "json_schema",
-            name: &output.name,
-            schema: &output.schema,
-            description: output.description.as_deref(),
-            strict: output.strict,
-        });
-        (format.is_some() || verbosity.is_some()).then_some(Self { format, verbosity })
+    fn of(request: &'a Request, options: &Options) -> Result<Option<Self>, Error> {
+        let verbosity = options.verbosity;
+        let format = match &request.output_schema {
+            Some(_) if options.json_object => {
+                return Err(Error::config(
+                    "the options ask for any JSON object, and the request for one of a schema",
+                ));
+            }
+            Some(output) => Some(Format::JsonSchema {
+                name: &output.name,
+                schema: &output.schema,
+                description: output.description.as_deref(),
+                strict: output.strict,
+            }),
+            None => options.json_object.then_some(Format::JsonObject),
+        };
+        Ok((format.is_some() || verbosity.is_some()).then_some(Self { format, verbosity }))
     }
 }
 
@@ -383,7 +354,9 @@ impl<'a> Input<'a> {
                 self.content("user", KeptOfMessage::default(), content, start);
             }
             (Part::Image(_) | Part::Document(_), Role::Assistant) => {
-                return Err(config("an assistant's message cannot hold an image or a document on this wire"));
+                return Err(Error::config(
+                    "an assistant's message cannot hold an image or a document on this wire",
+                ));
             }
             (Part::Image(image), _) => {
                 self.content("user", KeptOfMessage::default(), image_content(image)?, start);
@@ -391,14 +364,16 @@ impl<'a> Input<'a> {
             (Part::Document(document), _) => {
                 self.content("user", KeptOfMessage::default(), document_content(document)?, start);
             }
-            (Part::Audio(_), _) => return Err(config("the Responses wire takes no sound")),
+            (Part::Audio(_), _) => return Err(Error::config("the Responses wire takes no sound")),
             (Part::Reasoning(reasoning), _) => {
-                self.items.extend(reasoning.replay.as_ref().and_then(ours).map(Item::Reasoning));
+                self.items.extend(
+                    reasoning.replay.as_ref().and_then(|replay| replay.data_for(WIRE)).map(Item::Reasoning),
+                );
             }
-            (Part::Opaque(opaque), _) => self.items.extend(ours(&opaque.replay).map(opaque_item)),
+            (Part::Opaque(opaque), _) => self.items.extend(opaque.replay.data_for(WIRE).map(opaque_item)),
             (Part::Call(call), _) => self.call(call),
             (Part::Result(result), _) => self.result(result)?,
-            _ => return Err(config("the Responses wire does not know this kind of part")),
+            _ => return Err(Error::config("the Responses wire does not know this kind of part")),
         }
         Ok(())
     }
@@ -415,9 +390,9 @@ impl<'a> Input<'a> {
     }
 
     fn call(&mut self, call: &'a CallPart) {
-        let replay = call.replay.as_ref().and_then(ours);
+        let replay = call.replay.as_ref().and_then(|replay| replay.data_for(WIRE));
         let kept = replay.and_then(|raw| serde_json::from_str(raw.as_str()).ok()).unwrap_or_default();
-        let call_id = if replay.is_some() { Cow::Borrowed(&*call.id) } else { fitting(&call.id) };
+        let call_id = if replay.is_some() { Cow::Borrowed(&*call.id) } else { CALL_ID.fit(&call.id) };
         self.calls.insert(&call.id, (call_id.clone(), call.input, kept));
         let name = &call.name;
         self.items.push(match call.input {
@@ -449,13 +424,8 @@ impl KeptOfMessage<'_> {
     }
 }
 
-/// The wire's own data in a replay; other wires' is left out.
-fn ours(replay: &Replay) -> Option<&RawJson> {
-    (replay.wire == *WIRE).then_some(&replay.data)
-}
-
 fn kept(text: &TextPart) -> KeptOfMessage<'_> {
-    let replay = text.replay.as_ref().and_then(ours);
+    let replay = text.replay.as_ref().and_then(|replay| replay.data_for(WIRE));
     replay.and_then(|raw| serde_json::from_str(raw.as_str()).ok()).unwrap_or_default()
 }
 
@@ -469,26 +439,12 @@ fn opaque_item(raw: &RawJson) -> Item<'_> {
     if tag.as_deref() == Some("reasoning") { Item::Reasoning(raw) } else { Item::Other(raw) }
 }
 
-/// The id of a call that another wire made, as OpenAI takes it: no longer than it allows, and still its own.
-fn fitting(id: &str) -> Cow<'_, str> {
-    if id.chars().count() <= CALL_ID_LENGTH {
-        return id.into();
-    }
-    // FNV-1a: the same id must become the same one in every request.
-    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    let start: String = id.chars().take(CALL_ID_LENGTH - 17).collect();
-    format!("{start}_{hash:016x}").into()
-}
-
 fn image_content(image: &Image) -> Result<Content<'_>, Error> {
-    let (image_url, file_id) = match &image.source {
-        Source::Url(url) => (Some(url.as_str().into()), None),
-        Source::Base64 { media_type, data } => (Some(data_url(media_type, data).into()), None),
-        Source::File(id) => (None, Some(id.as_str())),
-        _ => return Err(config("the Responses wire does not know the source of an image")),
-    };
+    let file_id = if let Source::File(id) = &image.source { Some(id.as_str()) } else { None };
+    let image_url = image.source.address();
+    if file_id.is_none() && image_url.is_none() {
+        return Err(Error::config("the Responses wire does not know the source of an image"));
+    }
     Ok(Content::InputImage { image_url, file_id, detail: "auto" })
 }
 
@@ -496,18 +452,14 @@ fn document_content(document: &Document) -> Result<Content<'_>, Error> {
     let name = document.name.as_deref();
     let (filename, file_data, file_url, file_id) = match &document.source {
         Source::Url(url) => (None, None, Some(url.as_str()), None),
-        Source::Base64 { media_type, data } => {
+        Source::Base64 { media_type, .. } => {
             let default = if media_type == "application/pdf" { "document.pdf" } else { "document" };
-            (Some(name.unwrap_or(default)), Some(data_url(media_type, data)), None, None)
+            (Some(name.unwrap_or(default)), document.source.address(), None, None)
         }
         Source::File(id) => (None, None, None, Some(id.as_str())),
-        _ => return Err(config("the Responses wire does not know the source of a document")),
+        _ => return Err(Error::config("the Responses wire does not know the source of a document")),
     };
     Ok(Content::InputFile { filename, file_data, file_url, file_id })
-}
-
-fn data_url(media_type: &str, data: &str) -> String {
-    format!("data:{media_type};base64,{data}")
 }
 
 /// A result's content. The wire has no flag for an error, so that its text says so; and wants some text.
@@ -524,7 +476,7 @@ fn output(result: &ResultPart) -> Result<Output<'_>, Error> {
             }
             ResultContent::Image(image) => image_content(image)?,
             ResultContent::Document(document) => document_content(document)?,
-            _ => return Err(config("the Responses wire does not know a piece of a result")),
+            _ => return Err(Error::config("the Responses wire does not know a piece of a result")),
         });
     }
     if texts.len() < result.content.len() {
@@ -535,8 +487,8 @@ fn output(result: &ResultPart) -> Result<Output<'_>, Error> {
     }
     let text = texts.join("\n");
     Ok(Output::Text(match (text.trim().is_empty(), result.is_error) {
-        (true, true) => "Error: the call failed and said nothing".to_owned(),
-        (true, false) => "(no output)".to_owned(),
+        (true, true) => format!("Error: {}", result.placeholder()),
+        (true, false) => result.placeholder().to_owned(),
         (false, true) => format!("Error: {text}"),
         (false, false) => text,
     }))
@@ -549,48 +501,52 @@ fn tools<'a>(
 ) -> Result<Vec<Tool<'a>>, Error> {
     let is_free_form =
         |name: &str| request.tools.iter().any(|tool| tool.name == *name && tool.input == InputKind::Text);
-    if let Some(name) = options.formats.keys().find(|name| !is_free_form(name)) {
-        return Err(config(format!("a format is set for `{name}`, which is no free-form tool on offer")));
+    if let Some(name) = options.grammars.keys().find(|name| !is_free_form(name)) {
+        return Err(Error::config(format!(
+            "there is a grammar for `{name}`, and no free-form tool of that name"
+        )));
     }
-    let mut tools = Vec::with_capacity(request.tools.len() + options.tools.len());
+    let mut tools = Vec::with_capacity(request.tools.len() + options.server_tools.len());
     for tool in &request.tools {
         tool.check_name()?;
         tools.push(match tool.input {
-            InputKind::Text => custom_tool(tool, options, warnings),
+            InputKind::Text => custom_tool(tool, options, warnings)?,
             _ => Tool::Function {
                 name: &tool.name,
                 description: &tool.description,
-                parameters: tool.parameters.as_ref().map_or(
-                    Parameters::None {
-                        r#type: "object",
-                        properties: BTreeMap::new(),
-                        additional_properties: false,
-                    },
-                    Parameters::Given,
-                ),
+                parameters: tool.schema(),
                 strict: tool.strict,
             },
         });
     }
-    tools.extend(options.tools.iter().map(Tool::Hosted));
+    tools.extend(options.server_tools.iter().map(Tool::Hosted));
     Ok(tools)
 }
 
-fn custom_tool<'a>(tool: &'a ToolSpec, options: &'a Options, warnings: &mut Vec<Warning>) -> Tool<'a> {
+fn custom_tool<'a>(
+    tool: &'a ToolSpec,
+    options: &'a Options,
+    warnings: &mut Vec<Warning>,
+) -> Result<Tool<'a>, Error> {
     let name = &tool.name;
-    let settings = [("parameters", tool.parameters.is_some()), ("strict", tool.strict.is_some())];
-    for (setting, _) in settings.into_iter().filter(|(_, is_set)| *is_set) {
-        let message = format!("the free-form tool `{name}` takes text, for which it means nothing");
-        warnings.push(Warning::new(setting, message));
+    if tool.parameters.is_some() {
+        return Err(Error::config(format!(
+            "the free-form tool `{name}` cannot have a schema; see `Options::grammar`"
+        )));
     }
-    Tool::Custom { name, description: &tool.description, format: options.formats.get(&**name) }
+    if tool.strict.is_some() {
+        warnings
+            .push(Warning::new("strict", format!("the free-form tool `{name}` has no schema to hold to")));
+    }
+    let format = options.grammars.get(&**name).map(|grammar| GrammarFormat { r#type: "grammar", grammar });
+    Ok(Tool::Custom { name, description: &tool.description, format })
 }
 
 fn tool_choice(request: &Request, has_tools: bool) -> Result<Option<Choice<'_>>, Error> {
     let Some(choice) = &request.tool_choice else { return Ok(None) };
     if !has_tools {
         return match choice.is_forced() {
-            true => Err(config("the tool choice forces a call, and no tool is offered")),
+            true => Err(Error::config("the tool choice forces a call, and no tool is offered")),
             // Without tools no call can be made, which is what the rest comes to.
             false => Ok(None),
         };
@@ -602,16 +558,18 @@ fn tool_choice(request: &Request, has_tools: bool) -> Result<Option<Choice<'_>>,
         ToolChoice::Tool(name) => match request.tools.iter().find(|tool| tool.name == *name) {
             Some(tool) if tool.input == InputKind::Text => Choice::Tool { r#type: "custom", name },
             Some(_) => Choice::Tool { r#type: "function", name },
-            None => return Err(config(format!("the tool choice names `{name}`, which is not offered"))),
+            None => {
+                return Err(Error::config(format!("the tool choice names `{name}`, which is not offered")));
+            }
         },
-        _ => return Err(config("the Responses wire does not know the tool choice")),
+        _ => return Err(Error::config("the Responses wire does not know the tool choice")),
     }))
 }
 
 /// What the reply must include. Encrypted reasoning can go back where nothing is stored.
 fn include<'a>(wire: &OpenAiResponses, options: &'a Options, store: Option<bool>) -> Vec<&'a str> {
     const ENCRYPTED: &str = "reasoning.encrypted_content";
-    let is_stateless = wire.profile.keeps_state() && store == Some(false);
+    let is_stateless = wire.profile.row().keeps_state && store == Some(false);
     let encrypted = options.encrypted_reasoning.unwrap_or(is_stateless && may_reason(&wire.model));
     let mut include: Vec<&str> = options.include.iter().map(String::as_str).collect();
     if encrypted && !include.contains(&ENCRYPTED) {
@@ -626,9 +584,8 @@ fn may_reason(model: &str) -> bool {
     !["gpt-3", "gpt-4", "chatgpt", "-chat"].iter().any(|family| model.contains(family))
 }
 
-fn config(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Config, message)
-}
+/// What OpenAI takes as a call's id.
+const CALL_ID: IdForm = IdForm::new(0, 64, |_| true);
 
 #[cfg(test)]
 mod tests;

@@ -1,28 +1,17 @@
-//! What refusals and errors inside a stream mean.
+//! What errors inside a stream mean. What a refusal means, core knows.
 
 use turnstream_core::{Error, ErrorEnvelope, ErrorKind};
 
-/// The error of a reply whose status is not 200.
-pub(crate) fn refused(status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error {
-    let error = turnstream_core::refused(status, headers, body);
-    match error.code() {
-        // It comes with 429, but no waiting helps.
-        Some("insufficient_quota") => error.with_retryable(false),
-        _ => error,
-    }
-}
-
 /// The error inside a stream, in whichever of its shapes: flat, nested, or on the response.
-pub(crate) fn in_stream(mut envelope: ErrorEnvelope) -> Error {
-    // The flat shape's `type` is the event's own.
-    envelope.kind = envelope.kind.filter(|kind| kind != "error");
-    let error = envelope.into_error(ErrorKind::Provider);
-    let is_retryable = matches!(error.code(), Some("server_error" | "rate_limit_exceeded"));
-    error.with_retryable(is_retryable)
+pub(crate) fn in_stream(envelope: ErrorEnvelope) -> Error {
+    let is_retryable = envelope.is_retryable().unwrap_or_default();
+    envelope.into_error(ErrorKind::Provider).with_retryable(is_retryable)
 }
 
 #[cfg(test)]
 mod tests {
+    use turnstream_core::refused;
+
     use super::*;
 
     #[test]
@@ -50,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_a_stream_only_two_codes_are_retried() {
+    fn inside_a_stream_the_providers_word_tells_what_is_retried() {
         let table = [
             (
                 r#"{"type":"error","code":"server_error","message":"m","param":null}"#,
@@ -65,6 +54,7 @@ mod tests {
             ),
             (r#"{"error":{"code":500,"message":"m","type":"server_error"}}"#, Some("server_error"), true),
             (r#"{"error":{"code":"invalid_prompt","message":"m"}}"#, Some("invalid_prompt"), false),
+            (r#"{"error":{"code":"billing_not_active","message":"m"}}"#, Some("billing_not_active"), false),
             (r#"{"error":{"code":"insufficient_quota","message":"m"}}"#, Some("insufficient_quota"), false),
         ];
         for (json, code, is_retryable) in table {

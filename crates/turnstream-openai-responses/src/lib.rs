@@ -50,7 +50,7 @@
 //! # Not supported
 //!
 //! * Stop texts: the wire has no word for them. A request with one is refused with
-//!   [`ErrorKind::Config`].
+//!   [`ErrorKind::Config`](turnstream_core::ErrorKind::Config).
 //! * Sound, in or out; background responses; the WebSocket mode.
 //! * Tools that a client runs without declaring a function (`computer_call`, `shell_call` and the like) come
 //!   out as opaque parts, and no loop runs them.
@@ -69,8 +69,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use turnstream_core::{
-    Decode, Endpoint, Error, ErrorKind, KeyHeader, Limits, RawJson, Request, SseDecoder, Wire, WireOptions,
-    WireRequest,
+    Decode, Endpoint, Error, KeyHeader, Limits, RawJson, Request, SseDecoder, Wire, WireOptions, WireRequest,
 };
 
 use decode::{Interpreter, RULES};
@@ -86,31 +85,49 @@ pub struct OpenAiResponses {
     model: String,
     profile: Profile,
     endpoint: Endpoint,
-    has_base_url: bool,
     limits: Limits,
 }
 
 impl OpenAiResponses {
     /// Asks `model` at OpenAI, as yet without a key.
     pub fn new(model: impl Into<String>) -> Self {
-        let profile = Profile::default();
+        let Row { base_url, key_header, .. } = Profile::OpenAi.row();
         Self {
             model: model.into(),
-            profile,
-            endpoint: Endpoint::new(profile.base_url(), profile.key_header()),
-            has_base_url: false,
+            profile: Profile::OpenAi,
+            endpoint: Endpoint::new(base_url.unwrap_or_default(), key_header),
             limits: Limits::default(),
         }
     }
 
-    /// Asks `model` at OpenAI with the key in `OPENAI_API_KEY`.
+    /// Asks `model` at OpenAI with the key in `OPENAI_API_KEY`. For another server take [`new`](Self::new), its
+    /// [`profile`](Self::profile) and [`key_from_env`](Self::key_from_env), in this order.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] when the variable is not set.
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set.
     pub fn from_env(model: impl Into<String>) -> Result<Self, Error> {
-        let wire = Self::new(model);
-        Ok(Self { endpoint: wire.endpoint.key_from_env("OPENAI_API_KEY")?, ..wire })
+        Self::new(model).key_from_env()
+    }
+
+    /// Asks a deployment at Azure OpenAI, for example of the resource `https://name.openai.azure.com`. The key
+    /// goes in the header `api-key`.
+    pub fn azure(resource: &str, deployment: &str) -> Self {
+        let url = format!("{}/openai/v1", resource.trim_end_matches('/'));
+        Self::new(deployment).profile(Profile::Azure).base_url(url)
+    }
+
+    /// Says whose variant of the wire it is: its differences, and its base URL and the header of its key, unless
+    /// they are set.
+    pub fn profile(self, profile: Profile) -> Self {
+        let Row { name, base_url, key_header, .. } = profile.row();
+        Self { endpoint: self.endpoint.profile(name, base_url, key_header), profile, ..self }
+    }
+
+    /// Sets the base URL, for example `http://127.0.0.1:8080/v1`; `/responses` is appended to its path, and its
+    /// query is kept.
+    pub fn base_url(self, base_url: impl Into<String>) -> Self {
+        Self { endpoint: self.endpoint.base_url(base_url), ..self }
     }
 
     /// Sets the key.
@@ -118,12 +135,23 @@ impl OpenAiResponses {
         Self { endpoint: self.endpoint.key(key), ..self }
     }
 
-    /// Sets the base URL, for example `http://127.0.0.1:8080/v1`; `/responses` is appended to its path.
-    pub fn base_url(self, base_url: impl Into<String>) -> Self {
-        Self { endpoint: self.endpoint.base_url(base_url), has_base_url: true, ..self }
+    /// Sets the key from the profile's environment variable. With a profile that has none, no key is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set.
+    pub fn key_from_env(self) -> Result<Self, Error> {
+        let Some(variable) = self.profile.key_variable() else { return Ok(self) };
+        Ok(Self { endpoint: self.endpoint.key_from_env(variable)?, ..self })
     }
 
-    /// Adds a header to every request. It replaces one of the wire's own of the same name.
+    /// Sets the header in which the key is sent. Without this the profile decides.
+    pub fn key_header(self, key_header: KeyHeader) -> Self {
+        Self { endpoint: self.endpoint.key_header(key_header), ..self }
+    }
+
+    /// Adds a header to every request. It replaces one of the wire's own of the same name; a header that
+    /// carries a key replaces the wire's key.
     pub fn header(self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
         Self { endpoint: self.endpoint.header(name, value), ..self }
     }
@@ -131,13 +159,6 @@ impl OpenAiResponses {
     /// Sets how much of a reply is taken.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
-    }
-
-    /// Sets whose variant of the wire this is: its address, unless one was set, and its key's header.
-    pub fn profile(self, profile: Profile) -> Self {
-        let endpoint = self.endpoint.key_header(profile.key_header());
-        let endpoint = if self.has_base_url { endpoint } else { endpoint.base_url(profile.base_url()) };
-        Self { profile, endpoint, ..self }
     }
 }
 
@@ -159,119 +180,113 @@ impl Wire for OpenAiResponses {
     }
 
     fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error {
-        error::refused(status, headers, body)
+        turnstream_core::refused(status, headers, body)
     }
 }
 
 /// Whose variant of the wire it is. The decoder is the same for all of them.
+///
+/// It is read from its name in lower case with dashes, for example `openai` or `llama-cpp`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
     /// OpenAI.
     #[default]
     OpenAi,
-    /// Azure OpenAI: the key goes in `api-key`, and the base URL is your resource's, for example
-    /// `https://{resource}.openai.azure.com/openai/v1`.
+    /// Azure OpenAI. See [`OpenAiResponses::azure`].
     Azure,
-    /// xAI.
-    XAi,
+    /// A server of which nothing is known but that it speaks the wire. It has no base URL of its own.
+    Compatible,
+    /// xAI (Grok).
+    Xai,
     /// OpenRouter, which keeps no state.
     OpenRouter,
-    /// llama.cpp's server, on its own port. It keeps no state, and says that a reply is complete where the
-    /// token limit cut it.
+    /// A llama.cpp server on this machine. It keeps no state, and says that a reply is complete where the token
+    /// limit cut it.
     LlamaCpp,
-    /// LM Studio, on its own port.
+    /// LM Studio on this machine.
     LmStudio,
-    /// Ollama, on its own port. It keeps no state.
+    /// Ollama on this machine. It keeps no state.
     Ollama,
 }
 
-/// What differs from profile to profile.
-struct Traits {
-    name: &'static str,
-    /// Empty: there is no default.
-    base_url: &'static str,
-    key_header: KeyHeader,
-    /// The server keeps responses unless told not to, and knows encrypted reasoning.
-    keeps_state: bool,
-    /// A reasoning item must be followed by another item of the same reply.
-    is_strict: bool,
-}
-
 impl Profile {
-    const ALL: [Self; 7] = [
+    /// Every profile.
+    pub const ALL: [Self; 8] = [
         Self::OpenAi,
         Self::Azure,
-        Self::XAi,
+        Self::Compatible,
+        Self::Xai,
         Self::OpenRouter,
         Self::LlamaCpp,
         Self::LmStudio,
         Self::Ollama,
     ];
 
-    /// The profile of that name: `openai`, `azure`, `xai`, `openrouter`, `llama.cpp`, `lmstudio`, `ollama`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|profile| profile.name() == name)
-    }
-
-    /// The profile's name, as [`from_name`](Self::from_name) reads it.
+    /// The name, for example `llama-cpp`.
     pub fn name(self) -> &'static str {
-        self.traits().name
+        self.row().name
     }
 
-    /// Its base URL; empty for [`Azure`](Self::Azure), which has none of its own.
-    pub fn base_url(self) -> &'static str {
-        self.traits().base_url
+    /// Its base URL; `None` where the caller has to give one.
+    pub fn base_url(self) -> Option<&'static str> {
+        self.row().base_url
     }
 
-    fn key_header(self) -> KeyHeader {
-        self.traits().key_header
+    /// The environment variable in which its key is looked for; `None` where no key is needed, or nothing is
+    /// known of it.
+    pub fn key_variable(self) -> Option<&'static str> {
+        self.row().key_variable
     }
 
-    fn keeps_state(self) -> bool {
-        self.traits().keeps_state
-    }
-
-    fn is_strict(self) -> bool {
-        self.traits().is_strict
-    }
-
-    fn traits(self) -> Traits {
-        let local = |name, base_url| Traits {
-            name,
-            base_url,
+    /// The table of differences.
+    fn row(self) -> Row {
+        let compatible = Row {
+            name: "compatible",
+            base_url: None,
+            key_variable: None,
             key_header: KeyHeader::Bearer,
             keeps_state: false,
             is_strict: false,
         };
+        let local = |name, base_url| Row { name, base_url: Some(base_url), ..compatible };
+        let hosted =
+            |name, base_url, key_variable| Row { key_variable: Some(key_variable), ..local(name, base_url) };
+        let openai = Row {
+            keeps_state: true,
+            is_strict: true,
+            ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
+        };
         match self {
-            Self::OpenAi => {
-                Traits { keeps_state: true, is_strict: true, ..local("openai", "https://api.openai.com/v1") }
-            }
-            Self::Azure => Traits {
+            Self::OpenAi => openai,
+            Self::Azure => Row {
+                name: "azure",
+                base_url: None,
+                key_variable: Some("AZURE_OPENAI_API_KEY"),
                 key_header: KeyHeader::Named("api-key"),
-                keeps_state: true,
-                is_strict: true,
-                ..local("azure", "")
+                ..openai
             },
-            Self::XAi => Traits { keeps_state: true, ..local("xai", "https://api.x.ai/v1") },
-            Self::OpenRouter => local("openrouter", "https://openrouter.ai/api/v1"),
-            Self::LlamaCpp => local("llama.cpp", "http://127.0.0.1:8080/v1"),
-            Self::LmStudio => local("lmstudio", "http://127.0.0.1:1234/v1"),
-            Self::Ollama => local("ollama", "http://127.0.0.1:11434/v1"),
+            Self::Compatible => compatible,
+            Self::Xai => Row { keeps_state: true, ..hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY") },
+            Self::OpenRouter => hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+            Self::LlamaCpp => local("llama-cpp", "http://localhost:8080/v1"),
+            Self::LmStudio => local("lm-studio", "http://localhost:1234/v1"),
+            Self::Ollama => local("ollama", "http://localhost:11434/v1"),
         }
     }
 }
 
-impl FromStr for Profile {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        Self::from_name(name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            Error::new(ErrorKind::Config, format!("{WIRE} has no profile `{name}`, but {names}"))
-        })
-    }
+/// A profile's differences.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    name: &'static str,
+    base_url: Option<&'static str>,
+    key_variable: Option<&'static str>,
+    key_header: KeyHeader,
+    /// The server keeps responses unless told not to, and knows encrypted reasoning.
+    keeps_state: bool,
+    /// A reasoning item must be followed by another item of the same reply.
+    is_strict: bool,
 }
 
 impl fmt::Display for Profile {
@@ -280,7 +295,18 @@ impl fmt::Display for Profile {
     }
 }
 
-/// What only this wire has. See [`Request::options`].
+impl FromStr for Profile {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::config(format!("{WIRE} has no profile `{name}`; it has {names}"))
+        })
+    }
+}
+
+/// What only this wire has. Set it with [`Request::options`].
 ///
 /// ```
 /// use turnstream_core::Request;
@@ -315,15 +341,17 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_role: Option<SystemRole>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<RawJson>,
+    server_tools: Vec<RawJson>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    json_object: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    formats: BTreeMap<String, RawJson>,
+    grammars: BTreeMap<String, Grammar>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     extra: BTreeMap<String, RawJson>,
 }
 
 impl Options {
-    /// Nothing set.
+    /// No options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -385,23 +413,29 @@ impl Options {
         Self { system_role: Some(role), ..self }
     }
 
-    /// Offers one of the provider's own tools, for example `{"type":"web_search"}`, as it stands.
-    pub fn tool(mut self, tool: impl Into<RawJson>) -> Self {
-        self.tools.push(tool.into());
+    /// Holds a free-form tool's input to a grammar.
+    pub fn grammar(mut self, tool: impl Into<String>, grammar: Grammar) -> Self {
+        self.grammars.insert(tool.into(), grammar);
         self
     }
 
-    /// Sets the format of a free-form tool's input, for example
-    /// `{"type":"grammar","syntax":"lark","definition":"..."}`.
-    pub fn format(mut self, tool: impl Into<String>, format: impl Into<RawJson>) -> Self {
-        self.formats.insert(tool.into(), format.into());
+    /// Asks for an answer that is a JSON object, of whatever form. Where a schema can be had, see
+    /// [`Request::output_schema`].
+    pub fn json_object(self) -> Self {
+        Self { json_object: true, ..self }
+    }
+
+    /// Offers one of the provider's own tools, for example `{"type": "web_search"}`, as it stands, behind the
+    /// request's tools.
+    pub fn server_tool(mut self, tool: impl Into<RawJson>) -> Self {
+        self.server_tools.push(tool.into());
         self
     }
 
-    /// Adds a field to the body that this crate does not know. One that it writes itself is refused with
-    /// [`ErrorKind::Config`].
-    pub fn extra(mut self, field: impl Into<String>, value: impl Into<RawJson>) -> Self {
-        self.extra.insert(field.into(), value.into());
+    /// Sets a field of the body that this crate has no word for, for example `max_tool_calls`. One that the
+    /// request itself sets is an error when it is encoded.
+    pub fn extra(mut self, name: impl Into<String>, value: impl Into<RawJson>) -> Self {
+        self.extra.insert(name.into(), value.into());
         self
     }
 }
@@ -411,8 +445,8 @@ impl WireOptions for Options {
 }
 
 /// How much of the reasoning is summarised. See [`Options::summary`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Summary {
     /// As much as the model can.
@@ -424,8 +458,8 @@ pub enum Summary {
 }
 
 /// How much an answer says. See [`Options::verbosity`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verbosity {
     /// Little.
@@ -436,9 +470,31 @@ pub enum Verbosity {
     High,
 }
 
+/// What a free-form tool's input must look like. See [`Options::grammar`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Grammar {
+    /// In which language the grammar is written: `lark` or `regex`.
+    pub syntax: String,
+    /// The grammar.
+    pub definition: String,
+}
+
+impl Grammar {
+    /// A grammar in [Lark](https://lark-parser.readthedocs.io)'s language.
+    pub fn lark(definition: impl Into<String>) -> Self {
+        Self { syntax: "lark".to_owned(), definition: definition.into() }
+    }
+
+    /// A regular expression.
+    pub fn regex(definition: impl Into<String>) -> Self {
+        Self { syntax: "regex".to_owned(), definition: definition.into() }
+    }
+}
+
 /// What happens to a conversation that is too long. See [`Options::truncation`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Truncation {
     /// Items in its middle are left out.
@@ -448,8 +504,8 @@ pub enum Truncation {
 }
 
 /// Where system texts go. See [`Options::system_role`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SystemRole {
     /// Joined, in `instructions`.
@@ -462,6 +518,8 @@ pub enum SystemRole {
 
 #[cfg(test)]
 mod tests {
+    use turnstream_core::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -475,7 +533,7 @@ mod tests {
     #[test]
     fn a_profile_sets_the_address_and_the_keys_header_but_not_over_the_callers() {
         let request = Request::new().user("hi");
-        let xai = OpenAiResponses::new("grok-4").profile(Profile::XAi).key("k".to_owned());
+        let xai = OpenAiResponses::new("grok-4").profile(Profile::Xai).key("k".to_owned());
         let request_of = |wire: OpenAiResponses| wire.encode(&request).unwrap();
         assert_eq!(request_of(xai).url.as_str(), "https://api.x.ai/v1/responses");
         let base = "https://r.openai.azure.com/openai/v1?api-version=preview";
@@ -485,8 +543,10 @@ mod tests {
         assert_eq!(sent.url.as_str(), want);
         assert_eq!(sent.headers.get("api-key").unwrap(), "k");
         assert!(!sent.headers.contains_key("authorization"));
-        let nowhere = OpenAiResponses::new("d").profile(Profile::Azure).encode(&request);
-        assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::Config);
+        let nowhere = OpenAiResponses::new("d").profile(Profile::Azure).encode(&request).unwrap_err();
+        assert_eq!(nowhere.message(), "the profile `azure` has no base URL of its own: give one");
+        let short = OpenAiResponses::azure("https://r.openai.azure.com/", "d");
+        assert_eq!(request_of(short).url.as_str(), "https://r.openai.azure.com/openai/v1/responses");
     }
 
     #[test]
@@ -512,7 +572,8 @@ mod tests {
             .store(true)
             .include("web_search_call.action.sources")
             .summary(Summary::Auto)
-            .tool(RawJson::parse(r#"{"type": "web_search"}"#).unwrap())
+            .server_tool(RawJson::parse(r#"{"type": "web_search"}"#).unwrap())
+            .grammar("sql", Grammar::regex("[a-z ]+"))
             .extra("stop", RawJson::parse(r#"["x"]"#).unwrap());
         let request = Request::new().options(options.clone());
         assert_eq!(request.options_of::<Options>().unwrap(), options);

@@ -11,7 +11,7 @@ use turnstream_core::{
     Announcement, Citation, InputKind, JsonText, Key, Ledger, PartIndex, RawJson, Text, is_json,
 };
 
-use super::{Channel, as_str, news, text_of};
+use super::{Channel, as_str, text_of};
 
 /// The items of the turn so far.
 #[derive(Debug, Default)]
@@ -279,7 +279,7 @@ impl Items {
         }
         if seen == Seen::Added {
             if kind == ItemKind::Other && known.is_none() {
-                news(name, raw.get(), ledger);
+                ledger.news(name, raw.get());
             }
             return Ok(());
         }

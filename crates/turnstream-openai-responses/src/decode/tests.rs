@@ -387,13 +387,18 @@ fn every_shape_of_error_is_one_provider_error() {
         r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"Boom"}}}"#,
         r#"{"error":{"code":500,"message":"Boom","type":"server_error"}}"#,
     ];
+    let on_the_response = r#"{"code":"server_error","message":"Boom"}"#;
     for frame in table {
+        let shown = if frame == table[2] { on_the_response } else { frame };
+        let shown = serde_json::to_string(shown).unwrap();
         check(
             &[r#"{"type":"response.output_text.delta","output_index":0,"delta":"par"}"#, frame, table[2]],
             &[
                 STARTED,
                 r#"{"type":"text_delta","part":0,"text":"par"}"#,
-                r#"{"type":"error","kind":"provider","message":"Boom","partial":true,"code":"server_error"}"#,
+                &format!(
+                    r#"{{"type":"error","kind":"provider","message":"Boom","partial":true,"code":"server_error","body":{shown}}}"#
+                ),
             ],
         );
     }

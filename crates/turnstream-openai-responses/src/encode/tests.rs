@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use turnstream_core::{
-    Audio, Decode, End, Events, Limits, OpaquePart, ReasoningPart, SseDecoder, TurnBuilder, Wire,
+    Audio, Decode, End, ErrorKind, Events, Limits, OpaquePart, OutputSchema, ReasoningPart, Replay,
+    SseDecoder, TurnBuilder, Wire,
 };
 
 use super::*;
@@ -58,8 +59,8 @@ fn every_setting_has_its_word() {
         .safety_identifier("u")
         .previous_response_id("resp_1")
         .include("web_search_call.action.sources")
-        .tool(raw(r#"{"type":"web_search"}"#))
-        .format("sql", raw(r#"{"type":"grammar","syntax":"lark","definition":"start: \"x\""}"#))
+        .server_tool(raw(r#"{"type":"web_search"}"#))
+        .grammar("sql", Grammar::lark("start: \"x\""))
         .extra("max_tool_calls", raw("3"));
     let request = Request::new()
         .system("Be brief.")
@@ -112,8 +113,17 @@ fn every_setting_has_its_word() {
         "max_tool_calls": 3,
     });
     assert_eq!(body(&request), want);
-    assert_eq!(want.as_object().unwrap().len(), FIELDS.len() + 1);
-    assert!(FIELDS.iter().all(|field| want.get(field).is_some()));
+}
+
+#[test]
+fn an_answer_can_be_any_json_object() {
+    let request = Request::new().user("q").options(Options::new().json_object());
+    assert_eq!(body(&request)["text"], json!({"format": {"type": "json_object"}}));
+    let schema = OutputSchema::new("answer", raw("{}"));
+    assert!(refused(&request.output_schema(schema)).contains("schema"));
+    let by_hand = Options::new().extra("text", raw(r#"{"format":{"type":"text"}}"#));
+    let by_hand = body(&Request::new().user("q").options(by_hand));
+    assert_eq!(by_hand["text"], json!({"format": {"type": "text"}}));
 }
 
 #[test]
@@ -130,7 +140,7 @@ fn encrypted_reasoning_is_asked_for_where_it_can_come() {
     {
         assert_eq!(asked(new(model), &request), (stateless.clone(), is_asked), "{model}");
     }
-    assert_eq!(asked(new("grok-4").profile(Profile::XAi), &request), (stateless.clone(), true));
+    assert_eq!(asked(new("grok-4").profile(Profile::Xai), &request), (stateless.clone(), true));
     assert_eq!(asked(new("smol").profile(Profile::LlamaCpp), &request), (None, false));
     let options = |options| request.clone().options(options);
     assert_eq!(asked(new("o3"), &options(Options::new().store(true))), (Some(json!(true)), false));
@@ -191,7 +201,7 @@ fn what_other_wires_kept_is_left_out_and_their_ids_fit() {
         .message(Message::results([ResultPart::text(long, "f", "1")]));
     let items = input(&request);
     let call_id = items[1]["call_id"].as_str().unwrap().to_owned();
-    assert_eq!(call_id.len(), CALL_ID_LENGTH);
+    assert_eq!(call_id.len(), 64);
     assert_eq!(
         items,
         json!([
@@ -243,7 +253,7 @@ fn results_come_first_in_call_order_each_in_its_shape() {
             {"type": "function_call_output", "call_id": "a", "output": "(no output)"},
             {"type": "function_call_output", "call_id": "b", "output": "Error: no such order"},
             {"type": "function_call_output", "call_id": "c",
-             "output": "Error: the call failed and said nothing"},
+             "output": "Error: The tool failed and said nothing."},
             {"type": "custom_tool_call_output", "call_id": "d", "output": "1 row"},
             {"type": "function_call_output", "call_id": "e", "output": [
                 {"type": "input_text", "text": "chart"},
@@ -300,14 +310,15 @@ fn what_the_wire_cannot_express_is_refused_and_what_means_nothing_is_warned_of()
         refused(&hi().tool(ToolSpec::new("g")).tool_choice(ToolChoice::Tool("f".into()))).contains("`f`")
     );
     assert!(refused(&hi().options(Options::new().extra("model", raw("1")))).contains("`model`"));
-    assert!(refused(&hi().options(Options::new().format("f", raw("{}")))).contains("`f`"));
+    assert!(refused(&hi().options(Options::new().grammar("f", Grammar::regex("x")))).contains("`f`"));
     let picture = Message::assistant("x").with_part(Image::url("https://x.example/a.png"));
     assert!(refused(&Request::new().message(picture)).contains("image"));
 
-    let tool = ToolSpec::new("sql").free_form().parameters(raw("{}"));
-    let sent = OpenAiResponses::new("m").encode(&hi().tool(tool)).unwrap();
+    let sql = || ToolSpec::new("sql").free_form();
+    assert!(refused(&hi().tool(sql().parameters(raw("{}")))).contains("`sql`"));
+    let sent = OpenAiResponses::new("m").encode(&hi().tool(sql().strict(true))).unwrap();
     let settings: Vec<&str> = sent.warnings.iter().map(|warning| warning.setting.as_str()).collect();
-    assert_eq!(settings, ["parameters"]);
+    assert_eq!(settings, ["strict"]);
 }
 
 #[test]

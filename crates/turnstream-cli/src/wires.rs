@@ -77,8 +77,7 @@ impl WireChoice {
                 if let Some(base_url) = base_url {
                     wire = wire.base_url(base_url);
                 }
-                let variable = self.profile.is_none().then_some("OPENAI_API_KEY");
-                if let Some(key) = key(variable) {
+                if let Some(key) = key(profile.key_variable()) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)

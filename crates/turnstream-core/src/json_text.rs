@@ -7,6 +7,7 @@
 use std::{borrow::Cow, fmt};
 
 use compact_str::CompactString;
+use memchr::memchr;
 use serde::{
     Deserialize, Deserializer,
     de::{self, Unexpected, Visitor},
@@ -165,6 +166,13 @@ impl SurrogateJoiner {
     }
 }
 
+/// Whether a JSON string, in its quotes, spells `text`. It is compared as it stands, and nothing is allocated.
+/// A string with an unpaired surrogate spells no text.
+pub(crate) fn spells(json: &str, text: &str) -> bool {
+    let inner = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
+    inner.and_then(|inner| rest_behind(inner, text)) == Some("")
+}
+
 #[derive(Clone)]
 enum Text<'a> {
     Borrowed(&'a str),
@@ -206,6 +214,50 @@ impl<'de> Visitor<'de> for TextVisitor {
     fn visit_string<E: de::Error>(self, text: String) -> Result<Self::Value, E> {
         Ok(Text::Owned(text.into()))
     }
+}
+
+/// What `text` has behind the text that the inside of a JSON string spells; `None` if it does not begin so.
+fn rest_behind<'t>(inner: &str, text: &'t str) -> Option<&'t str> {
+    let (mut inner, mut text) = (inner, text);
+    loop {
+        let (plain, escaped) = inner.split_at(memchr(b'\\', inner.as_bytes()).unwrap_or(inner.len()));
+        text = text.strip_prefix(plain)?;
+        if escaped.is_empty() {
+            return Some(text);
+        }
+        let (character, after) = first_escape(escaped)?;
+        text = text.strip_prefix(character)?;
+        inner = after;
+    }
+}
+
+/// The character of the escape at the start, and what follows it.
+fn first_escape(escaped: &str) -> Option<(char, &str)> {
+    let (letter, after) = escaped.strip_prefix('\\')?.split_at_checked(1)?;
+    let character = match letter {
+        "\"" | "\\" | "/" => letter.chars().next()?,
+        "b" => '\u{8}',
+        "f" => '\u{c}',
+        "n" => '\n',
+        "r" => '\r',
+        "t" => '\t',
+        "u" => {
+            let (first, after) = code_unit(after)?;
+            if let Some(character) = char::from_u32(first.into()) {
+                return Some((character, after));
+            }
+            let (second, after) = code_unit(after.strip_prefix("\\u")?)?;
+            let character = char::decode_utf16([first, second]).next()?.ok()?;
+            return Some((character, after));
+        }
+        _ => return None,
+    };
+    Some((character, after))
+}
+
+fn code_unit(digits: &str) -> Option<(u16, &str)> {
+    let (digits, after) = digits.split_at_checked(4)?;
+    Some((u16::from_str_radix(digits, 16).ok()?, after))
 }
 
 /// False for bytes that came straight from a body that is not UTF-8: serde_json does not check those.
@@ -296,6 +348,31 @@ mod tests {
             assert_eq!(from_reader, read(json));
             let value = serde_json::Value::String(expected.clone());
             assert_eq!(JsonText::deserialize(&value).unwrap(), read(json));
+        }
+    }
+
+    #[test]
+    fn a_json_string_spells_its_text_and_no_other() {
+        let jsons = [
+            r#""""#,
+            r#""plain""#,
+            r#""caf\u00e9 \ud83d\ude00 \uD83D\uDE00""#,
+            "\"café 東京 😀\"",
+            r#""\"\\\/\b\f\n\r\t""#,
+            r#""\\u0041\u0041\u0000""#,
+        ];
+        for json in jsons {
+            let text: String = serde_json::from_str(json).unwrap();
+            assert!(spells(json, &text), "{json}");
+            assert!(!spells(json, &format!("{text}x")), "{json}");
+            assert!(!spells(json, &format!("x{text}")), "{json}");
+            let shorter: String = text.chars().skip(1).collect();
+            assert_eq!(spells(json, &shorter), text.is_empty(), "{json}");
+        }
+        for json in [r#""\ud83d""#, r#""\ude00""#, r#""\ud83dx""#, r#""\ud83d\ud83d""#, "{}", "\"", "", "1"] {
+            for text in ["", "\u{fffd}", "\u{fffd}x", "{}", "1"] {
+                assert!(!spells(json, text), "{json} {text}");
+            }
         }
     }
 

@@ -13,6 +13,8 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
+use serde_json::value::RawValue;
+
 use crate::{
     error::{Error, ErrorKind},
     event::{
@@ -20,7 +22,7 @@ use crate::{
         PartFinished, PartIndex, ProviderEvent, Reason, ReasoningDelta, RefusalDelta, Replay, TextDelta,
         TurnFinished, TurnStarted, Usage,
     },
-    json_text::{JsonText, SurrogateJoiner},
+    json_text::{JsonText, SurrogateJoiner, spells},
     raw_json::RawJson,
     text::{ArgumentFragment, Text},
     wire::{End, Events, Limits},
@@ -58,6 +60,8 @@ pub struct Ledger {
     reason: Option<(Reason, Option<Text>)>,
     /// Whether output came after a reason.
     reason_was_early: bool,
+    /// Whether output came after the last time that a reason was given.
+    went_on: bool,
     usage: Option<Usage>,
     /// News from before the turn was named. It waits a little: behind the start, which then has its name.
     early: Vec<ProviderEvent>,
@@ -103,6 +107,7 @@ impl Ledger {
             has_refusal: false,
             reason: None,
             reason_was_early: false,
+            went_on: false,
             usage: None,
             early: Vec::new(),
         }
@@ -279,6 +284,13 @@ impl Ledger {
         self.slot(key).and_then(|index| self.calls.get_mut(index)).is_some_and(Call::is_complete)
     }
 
+    /// Whether a JSON string spells a key's text, or the call has ended: then there is nothing to
+    /// [`settle`](Self::settle). Takes no memory, however long the text is.
+    pub fn holds_text(&mut self, key: &Key, json: &RawValue) -> bool {
+        let call = self.slot(key).and_then(|index| self.calls.get(index));
+        call.is_some_and(|call| call.is_over() || spells(json.get(), call.text()))
+    }
+
     /// Whether a key has been announced.
     pub fn knows(&mut self, key: &Key) -> bool {
         self.slot(key).is_some()
@@ -314,6 +326,7 @@ impl Ledger {
     /// The wire gave a reason. It takes effect when the turn ends; of several the most alarming counts. One
     /// that is no cut says that the turn went on behind the calls that were closed.
     pub fn reason(&mut self, reason: Reason, raw: &str) {
+        self.went_on = false;
         let worst = self.reason.as_ref().map_or(reason, |(known, _)| known.or_worse(reason));
         if !worst.is_cut() && !self.has_refusal {
             self.finish_closed();
@@ -365,10 +378,13 @@ impl Ledger {
         });
     }
 
-    /// Whether the end of the body finishes the turn: a reason has been given, and the wire says so.
+    /// Whether the end of the body finishes the turn: a reason has been given, nothing more was said since,
+    /// and the wire says so.
     pub(crate) fn finishes_at(&self, end: &End) -> bool {
         match (self.rules.body_end, end) {
-            (BodyEnd::Finishes, _) | (BodyEnd::FinishesIfClean, End::Closed) => self.reason.is_some(),
+            (BodyEnd::Finishes, _) | (BodyEnd::FinishesIfClean, End::Closed) => {
+                self.reason.is_some() && !self.went_on
+            }
             _ => false,
         }
     }
@@ -700,7 +716,9 @@ impl Ledger {
         }
         self.ensure_started();
         self.output_given = true;
-        self.reason_was_early |= self.reason.is_some() && is_said_by_the_model(&event);
+        if self.reason.is_some() && is_said_by_the_model(&event) {
+            (self.reason_was_early, self.went_on) = (true, true);
+        }
         self.events.push(Ok(event));
     }
 

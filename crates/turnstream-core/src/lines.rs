@@ -46,6 +46,14 @@ impl LineBuffer {
             self.bytes.drain(..self.line_start);
             self.searched -= self.line_start;
             self.line_start = 0;
+            // The memory of a huge line is not kept.
+            if self.bytes.len() + chunk.len() <= KEPT_BYTES {
+                self.bytes.shrink_to(KEPT_BYTES);
+            }
+        }
+        // A long line grows by a quarter of itself: twice its memory is too much, and this is linear, too.
+        if self.bytes.len() + chunk.len() > KEPT_BYTES.max(self.bytes.capacity()) {
+            self.bytes.reserve_exact(chunk.len().max(self.bytes.len() / 4));
         }
         self.bytes.extend_from_slice(chunk);
     }
@@ -126,6 +134,9 @@ impl fmt::Debug for LineBuffer {
     }
 }
 
+/// How much memory may stay from one line to the next.
+pub(crate) const KEPT_BYTES: usize = 64 << 10;
+
 /// U+FEFF in UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -161,5 +172,20 @@ mod tests {
             }
         }
         assert!(lines.bytes.capacity() < 256, "{}", lines.bytes.capacity());
+    }
+
+    #[test]
+    fn the_memory_of_a_huge_line_is_little_more_than_the_line_and_is_given_back() {
+        let mut lines = LineBuffer::new(LineEnds::Lf);
+        for _ in 0..4096 {
+            lines.push(&[b'x'; 1024]);
+        }
+        lines.push(b"\n");
+        assert!(lines.bytes.capacity() < 5 << 20, "{}", lines.bytes.capacity());
+        assert_eq!(lines.next_line(usize::MAX).unwrap(), Some(0..4 << 20));
+        lines.push(b"x\n");
+        assert!(lines.bytes.capacity() <= KEPT_BYTES, "{}", lines.bytes.capacity());
+        let line = lines.next_line(1).unwrap().unwrap();
+        assert_eq!(lines.bytes(line), b"x");
     }
 }

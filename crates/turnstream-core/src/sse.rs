@@ -8,7 +8,7 @@ use std::{fmt, mem, ops::Range, str::Utf8Error};
 
 use memchr::memchr;
 
-use crate::lines::{BYTE_ORDER_MARK, LineBuffer, LineEnds, TooLong};
+use crate::lines::{BYTE_ORDER_MARK, KEPT_BYTES, LineBuffer, LineEnds, TooLong};
 
 /// Cuts the body of an event stream into frames.
 ///
@@ -108,6 +108,9 @@ impl SseFramer {
         // itself. That is rare: a block mostly ends in the chunk in which its data line ends.
         if matches!(self.data, Data::Line(_)) {
             self.join(None);
+        }
+        if !matches!(self.data, Data::Joined) && self.joined.capacity() > KEPT_BYTES {
+            self.joined = Vec::new();
         }
         self.lines.push(chunk);
     }

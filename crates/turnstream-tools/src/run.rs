@@ -325,7 +325,7 @@ impl Run {
             Some(Err(error)) => return self.failed(call.call, error),
             Some(Ok(handler)) => handler,
         };
-        if !call.is_approved && tool.asks_for_approval(&call.arguments) {
+        if !call.is_approved && tool.asks_for_approval(&call.arguments, call.input) {
             return self.turns.wait(call.call, WaitingFor::Approval);
         }
         let Ok(runtime) = Handle::try_current() else {

@@ -169,7 +169,8 @@ impl Tool {
     }
 
     /// Makes the run wait for approval of the calls for whose arguments the function says so. Free-form text
-    /// is a JSON string to it.
+    /// is a JSON string to it. Arguments that it cannot be shown as they are (a number out of range, nesting
+    /// too deep, half a surrogate pair) or that are no object need approval, whatever it would say.
     pub fn needs_approval_when(self, function: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
         Self { approval: Some(Arc::new(function)), ..self }
     }
@@ -233,9 +234,14 @@ impl Tool {
     }
 
     /// Whether a call with these arguments needs approval.
-    pub(crate) fn asks_for_approval(&self, arguments: &Arguments) -> bool {
+    pub(crate) fn asks_for_approval(&self, arguments: &Arguments, input: InputKind) -> bool {
         let Some(approval) = &self.approval else { return false };
-        let value = arguments.parse().unwrap_or_else(|_| Value::String(arguments.as_str().to_owned()));
+        let value = match (input, arguments.parse()) {
+            (InputKind::Text, _) => Value::String(arguments.as_str().to_owned()),
+            (_, Ok(object @ Value::Object(_))) => object,
+            // A handler may still read what the function cannot be shown. A person decides.
+            (_, _) => return true,
+        };
         // When the caller's function fails, a person decides.
         catch_unwind(AssertUnwindSafe(|| approval(&value))).unwrap_or(true)
     }

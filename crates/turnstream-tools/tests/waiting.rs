@@ -11,7 +11,10 @@ use std::sync::{
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 use support::{Reply, Script, answer, pairs, results, step, steps};
-use turnstream_core::{CallIndex, ErrorKind, Reason, Request, ToolSpec};
+use turnstream_core::{
+    CallFinished, CallIndex, CallStarted, ErrorKind, Event, InputKind, PartIndex, Reason, Request, ToolSpec,
+    TurnFinished,
+};
 use turnstream_tools::{Checkpoint, Run, RunStatus, Tool, ToolLoop, WaitingFor};
 
 fn refund() -> Tool {
@@ -124,6 +127,46 @@ async fn approval_can_depend_on_the_arguments_and_comes_after_their_check() {
     let seen = steps(&mut run).await;
     assert_eq!(seen[2..], ["start refund/0", "finish refund/2", "finish refund/0", "Waiting"]);
     assert_eq!(run.waiting().len(), 1);
+}
+
+#[tokio::test]
+async fn arguments_that_the_approval_cannot_be_shown_wait_for_a_person() {
+    for arguments in [r#"{"order":1,"x":1e999999}"#, r#"{"order":1,"x":"\ud800"}"#, "[1]"] {
+        let tool = Tool::new("refund")
+            .needs_approval_when(|_| false)
+            .handler(|args: turnstream_tools::Given<Order>| async move { Ok(args.0.order) });
+        let reply = Reply::new().call("a", "refund", arguments).end(Reason::ToolCalls);
+        let mut run = ToolLoop::new(Script::new([reply])).tool(tool).run(request());
+        steps(&mut run).await;
+        assert_eq!(run.waiting().len(), 1, "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn free_form_text_is_a_string_to_the_approval_whatever_it_looks_like() {
+    for text in ["rm -rf /", r#"["rm -rf /"]"#, r#"{"x":"rm -rf /"}"#] {
+        let tool = Tool::new("shell")
+            .free_form()
+            .needs_approval_when(|args| args.as_str().is_none_or(|text| text.contains("rm")))
+            .handler(|text: String| async move { Ok(text) });
+        let asks = tool_asks(tool, text).await;
+        assert!(asks, "{text}");
+    }
+}
+
+/// Whether a free-form call of the tool waits.
+async fn tool_asks(tool: Tool, text: &str) -> bool {
+    let (part, call) = (PartIndex(0), CallIndex(0));
+    let name = tool.name().clone();
+    let reply = Reply::new()
+        .event(Event::CallStarted(
+            CallStarted::new(part, call, "a", name.clone()).with_input(InputKind::Text),
+        ))
+        .event(Event::CallFinished(CallFinished::new(call, "a", name, text)))
+        .event(Event::TurnFinished(TurnFinished::new(Reason::ToolCalls)));
+    let mut run = ToolLoop::new(Script::new([reply])).tool(tool).run(request());
+    steps(&mut run).await;
+    !run.waiting().is_empty()
 }
 
 /// A checkpoint as another process reads it.

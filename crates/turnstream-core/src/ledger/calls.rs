@@ -128,6 +128,10 @@ impl Call {
 
     pub(super) fn push(&mut self, text: &str) {
         self.given = None;
+        // A long text grows by a quarter of itself: twice its memory is too much, and this is linear, too.
+        if self.text.len() >= LONG_TEXT_BYTES && self.text.capacity() - self.text.len() < text.len() {
+            self.text.reserve_exact(text.len().max(self.text.len() / 4));
+        }
         self.text.push_str(text);
     }
 
@@ -239,3 +243,5 @@ pub(super) fn shortened(text: &str) -> &str {
 }
 
 const SHOWN_CHARACTERS: usize = 64;
+
+const LONG_TEXT_BYTES: usize = 64 << 10;

@@ -377,6 +377,21 @@ fn a_reason_behind_which_more_came_settles_nothing() {
 }
 
 #[test]
+fn a_body_that_ends_in_what_came_after_the_reason_is_cut() {
+    let begin = || [Part, Text("x"), Say::Reason(Reason::ToolCalls), Call(1, "a", "f")];
+    for rules in [BLOCKS, SLOTS] {
+        let script: Vec<Say> = begin().into_iter().chain([closed()]).collect();
+        let lines = run(rules, &script);
+        assert_eq!(lines[2], "abort 0  Truncated");
+        assert!(lines[3].starts_with("truncated"), "{lines:?}");
+        // A reason given again stands behind all of it.
+        let script: Vec<Say> =
+            begin().into_iter().chain([Say::Reason(Reason::ToolCalls), closed()]).collect();
+        assert_eq!(run(rules, &script)[2..], ["finish 0 ", "end ToolCalls"]);
+    }
+}
+
+#[test]
 fn the_most_alarming_reason_counts() {
     let script =
         [Say::Reason(Reason::Stop), Say::Reason(Reason::Length), Say::Reason(Reason::ToolCalls), Say::End];

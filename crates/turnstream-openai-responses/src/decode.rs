@@ -8,8 +8,8 @@ mod items;
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText, Ledger, Reason,
-    Rules, SseFrame, Text, Usage, is_json,
+    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText, Key, Ledger,
+    Reason, Rules, SseFrame, Text, Usage, is_json,
 };
 
 use crate::{WIRE, error::in_stream};
@@ -81,12 +81,14 @@ impl Interpreter {
                 }
             }
             Kind::Done(channel) => {
-                let text = if channel == Channel::Refusal { &frame.refusal } else { &frame.text };
-                if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
+                let text = if channel == Channel::Refusal { frame.refusal } else { frame.text };
+                if let Some(text) = text.filter(|text| !matches!(text.get(), "null" | r#""""#)) {
                     let item = self.items.prose_item(channel, frame.place(), ledger);
                     let said = item.has_text(channel, frame.index_in(channel));
+                    // Mostly it was said, and then a long text need not be copied.
                     if !said {
-                        item.say(channel, frame.index_in(channel), text, ledger);
+                        let text = serde_json::from_str::<JsonText<'_>>(text.get())?;
+                        item.say(channel, frame.index_in(channel), &text, ledger);
                     }
                 }
             }
@@ -96,9 +98,8 @@ impl Interpreter {
                 }
             }
             Kind::ArgumentsDone => {
-                if let Some(whole) = text_of(frame.arguments.or(frame.input)) {
-                    ledger.settle(&self.items.call_key(frame.place()), &whole);
-                }
+                let whole = frame.arguments.or(frame.input);
+                settle(&self.items.call_key(frame.place()), whole, ledger);
             }
             Kind::Annotation => {
                 if let Some(annotation) = frame.annotation {
@@ -273,9 +274,9 @@ struct Frame<'a> {
     #[serde(borrow, default)]
     delta: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    text: Option<JsonText<'a>>,
+    text: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    refusal: Option<JsonText<'a>>,
+    refusal: Option<&'a RawValue>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -394,6 +395,17 @@ fn text_of(raw: Option<&RawValue>) -> Option<JsonText<'_>> {
         "null" => None,
         text if text.starts_with('"') => serde_json::from_str(text).ok(),
         text => Some(JsonText::from(text)),
+    }
+}
+
+/// A call's whole arguments came. Mostly they are those that came in fragments, and then a long text need not
+/// be copied.
+fn settle(key: &Key, whole: Option<&RawValue>, ledger: &mut Ledger) {
+    if whole.is_some_and(|whole| ledger.holds_text(key, whole)) {
+        return;
+    }
+    if let Some(whole) = text_of(whole) {
+        ledger.settle(key, &whole);
     }
 }
 

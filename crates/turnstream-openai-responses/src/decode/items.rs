@@ -11,7 +11,7 @@ use turnstream_core::{
     Announcement, Citation, InputKind, JsonText, Key, Ledger, PartIndex, RawJson, Text, is_json,
 };
 
-use super::{Channel, as_str, text_of};
+use super::{Channel, as_str, settle, text_of};
 
 /// The items of the turn so far.
 #[derive(Debug, Default)]
@@ -311,7 +311,8 @@ impl Item {
     ) {
         let name = text_of(body.tool);
         let call = Announcement::new(Some(id), as_str(&name)).with_input(input);
-        let given = text_of(body.arguments_of(input)).filter(|given| is_first && !given.is_empty());
+        let given = if is_first { text_of(body.arguments_of(input)) } else { None };
+        let given = given.filter(|given| !given.is_empty());
         let whole = as_str(&given).filter(|given| input == InputKind::Text || is_json(given));
         match (&given, whole) {
             (_, Some(whole)) => ledger.announce(self.key.clone(), call.with_given(whole)),
@@ -328,9 +329,7 @@ impl Item {
         if let Some(kept) = body.kept() {
             ledger.call_replay(&self.key, kept);
         }
-        if let Some(whole) = text_of(body.arguments_of(input)) {
-            ledger.settle(&self.key, &whole);
-        }
+        settle(&self.key, body.arguments_of(input), ledger);
         let status = text_of(body.status);
         match as_str(&status) {
             // A reply that was cut does not say by silence that a call is whole: it is still open.

@@ -77,8 +77,12 @@ impl Chat {
                     eprintln!("error: {error}");
                     ExitCode::from(3)
                 }
+                RunStatus::Stopped(reason) => {
+                    eprintln!("[stopped: {reason}]");
+                    ExitCode::from(3)
+                }
                 status => {
-                    eprintln!("[{:?}]", status.kind());
+                    eprintln!("[{}]", status.kind());
                     ExitCode::from(3)
                 }
             };

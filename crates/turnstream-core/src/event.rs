@@ -1,5 +1,7 @@
 //! The events of a turn: the same for every wire, and stable as JSON.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
@@ -376,6 +378,20 @@ pub enum Reason {
     /// A normal end with a word that we do not know.
     #[serde(other)]
     Other,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Stop => "stop",
+            Self::ToolCalls => "tool_calls",
+            Self::Length => "length",
+            Self::ContentFilter => "content_filter",
+            Self::Refusal => "refusal",
+            Self::Pause => "pause",
+            Self::Other => "other",
+        })
+    }
 }
 
 impl Reason {

@@ -1,5 +1,7 @@
 //! [`Outcome`]: what a run leaves.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use turnstream_core::{Conversation, Error, Reason, Usage};
 
@@ -79,6 +81,20 @@ impl RunStatus {
             Self::Failed(_) => StatusKind::Failed,
             Self::Cancelled => StatusKind::Cancelled,
         }
+    }
+}
+
+impl fmt::Display for StatusKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Finished => "finished",
+            Self::Stopped => "stopped",
+            Self::MaxTurns => "max_turns",
+            Self::MaxCalls => "max_calls",
+            Self::Waiting => "waiting",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        })
     }
 }
 

@@ -29,6 +29,7 @@ struct Order {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct LookupOrder {
     /// The order's id, for example A-4471.
+    #[schemars(length(max = 16))]
     order_id: String,
     /// Whether to list what was ordered.
     #[serde(default)]
@@ -39,10 +40,13 @@ struct LookupOrder {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct CreateTicket {
     /// The order that it is about.
+    #[schemars(length(max = 16))]
     order_id: String,
     /// One line.
+    #[schemars(length(max = 80))]
     subject: String,
     /// What happened, and what is to be done.
+    #[schemars(length(max = 400))]
     body: String,
     /// How urgent it is.
     #[serde(default)]

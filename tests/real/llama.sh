@@ -31,5 +31,5 @@ TURNSTREAM_LLAMA="$address" cargo test --package turnstream-tests --test real_se
 for provider in anthropic openai-chat openai; do
   echo "== support_assistant --provider $provider"
   cargo run --quiet --example support_assistant -- --provider "$provider" --model smol \
-    --base-url "$address/v1" --force-call --max-tokens 120 "Where is order A-4471?"
+    --base-url "$address/v1" --force-call --max-tokens 600 "Where is order A-4471?"
 done

@@ -102,7 +102,7 @@ while read -r wire shape size chunk; do
   printf '| %s | %s | %s%s | %s | %s |\n' "$wire" "$shape" "$size" "$unit" \
     "$(awk -v now="$now" 'BEGIN { printf "%.1f", now / 1e6 }')" "$ratio"
   last_key="$wire $shape" last_work=$now
-done < <(linear | sort -s -k1,2 | awk '{ print }')
+done < <(linear | sort -s -k1,2)
 
 echo
 echo "Instructions an event, in memory ($text_deltas text deltas; 16 calls of $tool_fragments fragments):"

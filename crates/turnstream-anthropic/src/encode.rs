@@ -122,7 +122,7 @@ enum Written<'a> {
     },
     ToolUse {
         id: Cow<'a, str>,
-        name: &'a str,
+        name: Cow<'a, str>,
         input: Input<'a>,
         #[serde(flatten)]
         extras: BTreeMap<String, RawJson>,
@@ -319,7 +319,8 @@ impl<'a> History<'a> {
             Ok(input) => Input::Value { input },
             Err(_) => Input::Text { input: text },
         };
-        Written::ToolUse { id: CALL_ID.fit(&call.id), name: &call.name, input, extras: extras_of(call) }
+        let (id, name) = (CALL_ID.fit(&call.id), IdForm::TOOL_NAME.fit(&call.name));
+        Written::ToolUse { id, name, input, extras: extras_of(call) }
     }
 
     fn tool_result(&self, result: &'a ResultPart) -> Result<Written<'a>, Error> {

@@ -11,6 +11,11 @@ pub struct IdForm {
 }
 
 impl IdForm {
+    /// The names of tools that every provider takes. A model can make up another one, and the call that has
+    /// it stands in the history like any other.
+    pub const TOOL_NAME: Self =
+        Self::new(1, 64, |letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'));
+
     /// Ids of so many characters, the fewest and the most, all of which `takes` takes.
     pub const fn new(shortest: usize, longest: usize, takes: fn(char) -> bool) -> Self {
         Self { shortest, longest, takes }
@@ -66,6 +71,8 @@ mod tests {
                 assert_eq!(form.fit(id), *id, "an id that fits is changed");
             }
         }
+        assert_eq!(IdForm::TOOL_NAME.fit("lookup-order_2"), "lookup-order_2");
+        assert!(IdForm::TOOL_NAME.fit("multi_tool_use.parallel").starts_with("multi_tool_useparallel"));
         assert_eq!(WORDS.fit("toolu_1"), "toolu_1");
         assert_eq!(WORDS.fit("call:1"), "call1IlX83uostq");
         assert_eq!(NINE.fit("gSIMJiOkT"), "gSIMJiOkT");

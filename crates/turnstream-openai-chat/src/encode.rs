@@ -169,7 +169,7 @@ fn assistant<'a>(
 }
 
 fn call<'a>(row: &Row, call: &'a CallPart) -> Result<CallBody<'a>, Error> {
-    let (id, name) = (id(row, &call.id), call.name.as_str());
+    let (id, name) = (id(row, &call.id), IdForm::TOOL_NAME.fit(&call.name));
     let data = call.replay.as_ref().and_then(|replay| replay.data_for(WIRE)).filter(|_| row.takes_extras);
     let extra_content = match data {
         Some(data) => read::<CallReplay>(data)?.extra_content,
@@ -254,7 +254,8 @@ impl<'a> UserParts<'a> {
             self.waiting.push(ContentPart::Text { text: Cow::Owned(label) });
             self.waiting.extend(attached);
         }
-        let name = Some(result.name.as_str()).filter(|name| row.names_results && !name.is_empty());
+        let is_named = row.names_results && !result.name.is_empty();
+        let name = is_named.then(|| IdForm::TOOL_NAME.fit(&result.name));
         Ok(MessageBody::Tool { tool_call_id, name, content })
     }
 

@@ -108,14 +108,14 @@ enum Item<'a> {
     },
     FunctionCall {
         call_id: Cow<'a, str>,
-        name: &'a str,
+        name: Cow<'a, str>,
         arguments: &'a str,
         #[serde(flatten)]
         kept: KeptOfCall<'a>,
     },
     CustomToolCall {
         call_id: Cow<'a, str>,
-        name: &'a str,
+        name: Cow<'a, str>,
         input: &'a str,
         #[serde(flatten)]
         kept: KeptOfCall<'a>,
@@ -394,7 +394,7 @@ impl<'a> Input<'a> {
         let kept = replay.and_then(|raw| serde_json::from_str(raw.as_str()).ok()).unwrap_or_default();
         let call_id = if replay.is_some() { Cow::Borrowed(&*call.id) } else { CALL_ID.fit(&call.id) };
         self.calls.insert(&call.id, (call_id.clone(), call.input, kept));
-        let name = &call.name;
+        let name = IdForm::TOOL_NAME.fit(&call.name);
         self.items.push(match call.input {
             InputKind::Text => Item::CustomToolCall { call_id, name, input: call.arguments.as_str(), kept },
             _ => Item::FunctionCall { call_id, name, arguments: call.arguments.json(), kept },

@@ -419,3 +419,18 @@ fn a_reply_goes_back_as_it_came() {
     let sent = String::from_utf8_lossy(&sent);
     assert!(sent.contains(&format!(r#"{{"role":"assistant","content":[{}]}}"#, blocks.join(","))), "{sent}");
 }
+
+#[test]
+fn a_tools_name_that_the_model_made_up_is_made_to_fit() {
+    let call = turnstream_core::CallPart::new("call_1", "functions.f!", "{}");
+    let reply = turnstream_core::Message::new(turnstream_core::Role::Assistant, vec![call.into()]);
+    let result = turnstream_core::ResultPart::text("call_1", "functions.f!", "There is no such tool.");
+    let request = turnstream_core::Request::new()
+        .user("go")
+        .message(reply)
+        .message(turnstream_core::Message::results([result]));
+    let wire = crate::Anthropic::new("m");
+    let body = turnstream_core::Wire::encode(&wire, &request).unwrap().body;
+    let body = std::str::from_utf8(&body).unwrap();
+    assert!(body.contains("\"functionsf") && !body.contains("functions.f!"), "{body}");
+}

@@ -86,7 +86,7 @@ pub(super) enum MessageBody<'a> {
     Tool {
         tool_call_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        name: Option<&'a str>,
+        name: Option<Cow<'a, str>>,
         content: Cow<'a, str>,
     },
 }
@@ -175,13 +175,13 @@ pub(super) enum CallBody<'a> {
 
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionBody<'a> {
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     pub(super) arguments: &'a str,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct CustomBody<'a> {
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     pub(super) input: &'a str,
 }
 

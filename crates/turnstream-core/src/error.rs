@@ -66,7 +66,8 @@ pub enum ErrorKind {
     /// The body is not a stream of this wire: a page, a JSON document, compressed bytes. Check the base
     /// URL and what stands between; [`body`](Error::body) shows its start.
     NotAStream,
-    /// The reply went over one of the [`Limits`](crate::Limits). Raise it if the reply is honest.
+    /// The reply went over one of the [`Limits`](crate::Limits), which [`code`](Error::code) names. Raise it
+    /// if the reply is honest.
     LimitExceeded,
     /// A setting cannot be used: a bad URL, key or tool name, or something the wire cannot express.
     Config,
@@ -173,7 +174,8 @@ impl Error {
         self.0.status
     }
 
-    /// The provider's own word for the error, for example `overloaded_error`.
+    /// The provider's own word for the error, for example `overloaded_error`. Of
+    /// [`ErrorKind::LimitExceeded`] it is the name of the limit, for example `argument_bytes`.
     pub fn code(&self) -> Option<&str> {
         self.0.code.as_deref()
     }

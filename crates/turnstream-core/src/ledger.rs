@@ -422,7 +422,7 @@ impl Ledger {
     /// The turn ends because it went over one of the [`Limits`].
     pub fn limit_exceeded(&mut self, limit: &str, most: usize, seen: usize) {
         let message = format!("the reply went over the limit `{limit}`: {seen} of at most {most}");
-        self.fail(Error::new(ErrorKind::LimitExceeded, message));
+        self.fail(Error::new(ErrorKind::LimitExceeded, message).with_code(limit));
     }
 
     fn fail_unknown(&mut self, key: &Key) {
@@ -614,7 +614,7 @@ impl Ledger {
             Some(known) => *known = Some(kind),
             // Too late for the part, but not lost.
             None => {
-                let late = serde_json::json!({ "part": part, "text": text.to_lossy() });
+                let late = serde_json::json!({ "text": text.to_lossy() });
                 return self.provider("late_text", late.into());
             }
         }

@@ -317,7 +317,7 @@ fn text_that_comes_after_its_part_is_handed_on() {
     let mut events = Events::new();
     ledger.swap_events(&mut events);
     let lines: Vec<String> = events.filter_map(line).collect();
-    assert_eq!(lines, ["text a", "provider late_text {\"part\":0,\"text\":\"b\"}", "end Stop inferred"]);
+    assert_eq!(lines, ["text a", "provider late_text {\"text\":\"b\"}", "end Stop inferred"]);
 }
 
 #[test]
@@ -412,6 +412,12 @@ fn every_limit_is_an_error_that_names_it() {
         ("`parts`: 6 of at most 5", vec![Part, Part, Part, Part, Part, Part]),
         ("`text_bytes`: 10 of at most 9", vec![Part, Text("12345"), Text("12345")]),
     ];
+    let mut ledger = Ledger::new(SLOTS, Limits::new());
+    ledger.limit_exceeded("calls", 1, 2);
+    let mut events = Events::new();
+    ledger.swap_events(&mut events);
+    let error = events.pop().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::LimitExceeded, Some("calls")));
     for (want, script) in table {
         let lines = run(SLOTS, &script);
         let last = lines.last().unwrap();

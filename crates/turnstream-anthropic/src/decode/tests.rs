@@ -196,7 +196,7 @@ fn server_side_input_is_bounded() {
     let lines = lines_within(Limits::default().argument_bytes(7), &body);
     assert_eq!(
         lines.last().unwrap(),
-        "limit_exceeded [] the reply went over the limit `argument_bytes`: 8 of at most 7"
+        "limit_exceeded [argument_bytes] the reply went over the limit `argument_bytes`: 8 of at most 7"
     );
 }
 

@@ -458,6 +458,10 @@ impl Ledger {
         }
         while let Some((part, _)) = self.open_parts.first_key_value() {
             self.part_finished(*part, None);
+            // Half a pair that is shown at the end may be what goes over a limit.
+            if self.over {
+                return;
+            }
         }
         finished.usage = self.usage.take().map(Box::new);
         self.ensure_started();

@@ -333,6 +333,15 @@ fn halves_of_a_pair_are_joined_over_two_pieces_of_a_part() {
 }
 
 #[test]
+fn a_limit_met_by_the_last_half_ends_the_turn_once() {
+    let half = || Half(r#""\ud83d""#);
+    let script = [Part, Text("12345678"), half(), Part, half(), Say::Reason(Reason::Stop), Say::End];
+    let lines = run(SLOTS, &script);
+    assert_eq!(lines.len(), 2);
+    assert!(lines[1].starts_with("limit_exceeded"), "{lines:?}");
+}
+
+#[test]
 fn nothing_comes_after_the_end() {
     let script =
         [Part, Text("x"), Say::Reason(Reason::Stop), Say::End, Text("y"), Call(0, "a", "f"), broken()];

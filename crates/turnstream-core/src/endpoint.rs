@@ -206,6 +206,33 @@ impl WireRequest {
         Self { warnings, ..self }
     }
 
+    /// Sets a header that may be read by everyone. It replaces one of the same name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] when the name or the value cannot be sent.
+    pub fn set_header(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        self.headers.insert(header_name(name)?, plain_value(name, value)?);
+        Ok(())
+    }
+
+    /// Sets a header that carries a secret. It replaces one of the same name; one of the headers that usually
+    /// carry a key replaces the wire's own key, in whatever header that stands.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] when the name or the value cannot be sent. The error names the header only.
+    pub fn set_secret_header(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let (name, value) = (header_name(name)?, secret_value(name, value)?);
+        if KEY_HEADERS.contains(&name.as_str())
+            && let Some(own) = self.key_header.take()
+        {
+            self.headers.remove(own);
+        }
+        self.headers.insert(name, value);
+        Ok(())
+    }
+
     /// The headers that carry a key: that of the wire's own, and those that usually do.
     pub fn key_headers(&self) -> impl Iterator<Item = &HeaderName> {
         self.headers.keys().filter(|name| {
@@ -353,6 +380,24 @@ mod tests {
         let request = endpoint.header("X-Api-Key", "k2".to_owned()).post("messages", &[], &()).unwrap();
         assert_eq!(request.headers.get("authorization").unwrap(), "Api-Key z");
         assert_eq!(request.headers.get("x-api-key").unwrap(), "k2");
+    }
+
+    #[test]
+    fn a_key_set_later_replaces_the_wires_own_and_no_other_secret_does() {
+        let endpoint = Endpoint::new("https://h", KeyHeader::Named("x-api-key")).key("k".to_owned());
+        let mut request = endpoint.post("messages", &[], &()).unwrap();
+        request.set_header("x-date", "1").unwrap();
+        request.set_secret_header("x-gateway", "g").unwrap();
+        assert_eq!(request.headers.get("x-api-key").unwrap(), "k");
+        request.set_secret_header("Authorization", "Bearer t").unwrap();
+        request.set_secret_header("authorization", "Bearer u").unwrap();
+        assert_eq!(request.headers.get_all("authorization").iter().collect::<Vec<_>>(), ["Bearer u"]);
+        assert!(!request.headers.contains_key("x-api-key"));
+        let is_sensitive = |name: &str| request.headers.get(name).map(HeaderValue::is_sensitive);
+        let sensitive = ["authorization", "x-gateway", "x-date"].map(is_sensitive);
+        assert_eq!(sensitive, [Some(true), Some(true), Some(false)]);
+        let error = request.set_secret_header("x-gateway", "sk-SECRET\n").unwrap_err();
+        assert_eq!(error.message(), "the value of the header `x-gateway` cannot be sent");
     }
 
     #[test]

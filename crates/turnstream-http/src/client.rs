@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    pin::Pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -11,7 +12,12 @@ use turnstream_core::{
     reexports::url::{Host, Url},
 };
 
-use crate::{failure, retry::RetryPolicy, turn::HttpTurn};
+use crate::{
+    authorize::{AnyAuthorize, Attempt, Authorize},
+    failure,
+    retry::RetryPolicy,
+    turn::HttpTurn,
+};
 
 /// Asks a provider for turns over HTTP.
 ///
@@ -32,6 +38,7 @@ use crate::{failure, retry::RetryPolicy, turn::HttpTurn};
 pub struct Client {
     pub(crate) wire: Arc<dyn Wire>,
     pub(crate) settings: Settings,
+    pub(crate) authorize: Option<Arc<dyn AnyAuthorize>>,
     pool: Arc<Pool>,
     allow_insecure_http: bool,
 }
@@ -67,6 +74,7 @@ impl Client {
                 end_grace: Duration::from_secs(2),
                 retries: RetryPolicy::new(),
             },
+            authorize: None,
             pool: Arc::new(Pool::new(Some(Duration::from_secs(10)))),
             allow_insecure_http: false,
         }
@@ -113,6 +121,12 @@ impl Client {
         self
     }
 
+    /// Sets what finds out the credentials of each attempt: see [`Authorize`]. Without one every attempt
+    /// carries what the wire's config says.
+    pub fn authorize(self, authorize: impl Authorize) -> Self {
+        Self { authorize: Some(Arc::new(authorize)), ..self }
+    }
+
     /// Allows keys to be sent over plain `http` to hosts that are not loopback. Everyone on the way can
     /// read them. Of a caller's headers those count that usually carry one, for example `authorization`,
     /// `x-api-key` and `cookie`.
@@ -139,11 +153,30 @@ impl Client {
         self.wire.model()
     }
 
-    /// The request of one attempt, ready to be sent. Attempts differ in nothing.
-    pub(crate) fn attempt(&self, request: &WireRequest) -> Result<reqwest::RequestBuilder, Error> {
-        let http = self.pool.http(&request.url)?;
+    /// Authorises and sends one attempt. Attempts differ in nothing but their credentials.
+    pub(crate) fn send(&self, request: &WireRequest, number: u32) -> Sending {
+        let mut attempt = Attempt::new(request.clone(), number);
+        let client = self.clone();
+        Box::pin(async move {
+            if let Some(authorize) = &client.authorize
+                && let Err(error) = authorize.authorize(&mut attempt).await
+            {
+                return Sent { attempt, response: Err(error) };
+            }
+            let response = client.send_authorized(&mut attempt).await;
+            Sent { attempt, response }
+        })
+    }
+
+    async fn send_authorized(&self, attempt: &mut Attempt) -> Result<reqwest::Response, Error> {
+        let WireRequest { url, headers, body, .. } = attempt.request();
+        let http = self.pool.http(url)?;
         // `headers` replaces what a user and password in the URL made: the caller's headers win.
-        Ok(http.post(request.url.clone()).headers(request.headers.clone()).body(request.body.clone()))
+        let request = http.post(url.clone()).headers(headers.clone()).body(body.clone());
+        let request = request.build().map_err(failure::of_request)?;
+        // What they made is a secret of this attempt, too.
+        attempt.set_headers(request.headers().clone());
+        http.execute(request).await.map_err(failure::of_request)
     }
 
     fn encode(&self, request: &Request) -> Result<WireRequest, Error> {
@@ -171,6 +204,15 @@ impl Client {
     }
 }
 
+/// One attempt on its way to the head of its reply.
+pub(crate) type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
+
+/// One attempt, as it was sent, and what came of it.
+pub(crate) struct Sent {
+    pub(crate) attempt: Attempt,
+    pub(crate) response: Result<reqwest::Response, Error>,
+}
+
 impl Model for Client {
     fn stream(&self, request: &Request) -> TurnStream {
         Client::stream(self, request)
@@ -190,6 +232,7 @@ impl fmt::Debug for Client {
             .field("model", &self.wire.model())
             .field("connect_timeout", &self.pool.connect_timeout)
             .field("settings", &self.settings)
+            .field("authorize", &self.authorize.as_ref().map(|_| "set"))
             .field("allow_insecure_http", &self.allow_insecure_http)
             .finish()
     }

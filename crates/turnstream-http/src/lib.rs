@@ -42,6 +42,7 @@
 //! Compressed replies: providers that stream have no use for them, and proxies that compress hold a stream
 //! back. Without the feature `rustls` or `native-tls`, `https` addresses are refused.
 
+mod authorize;
 mod client;
 mod failure;
 mod retry;
@@ -49,5 +50,6 @@ mod secrets;
 mod timer;
 mod turn;
 
+pub use authorize::{Attempt, Authorize, Bearer, BearerToken};
 pub use client::Client;
 pub use retry::RetryPolicy;

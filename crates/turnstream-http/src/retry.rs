@@ -76,7 +76,7 @@ impl RetryPolicy {
     /// How long to wait before the next attempt, or `None` if there is to be none. `attempts` is how many
     /// have been made, `error` how the last one ended.
     pub fn decide(&self, attempts: u32, error: &Error) -> Option<Duration> {
-        if attempts >= self.max_attempts || error.partial() || !error.is_retryable() {
+        if !self.allows(attempts) || error.partial() || !error.is_retryable() {
             return None;
         }
         match error.retry_after() {
@@ -85,6 +85,11 @@ impl RetryPolicy {
             Some(wait) if wait > self.max_retry_after => None,
             Some(wait) => Some(wait),
         }
+    }
+
+    /// Whether there may be another attempt after so many.
+    pub(crate) fn allows(&self, attempts: u32) -> bool {
+        attempts < self.max_attempts
     }
 
     fn back_off(&self, attempts: u32) -> Duration {

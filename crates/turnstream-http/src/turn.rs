@@ -1,7 +1,6 @@
 //! One turn over HTTP: a state machine that is only moved by being polled.
 
 use std::{
-    future::Future,
     mem,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -13,7 +12,8 @@ use futures_core::Stream;
 use turnstream_core::{Decode, End, Error, ErrorKind, Event, Events, Head, TurnSource, Warning, WireRequest};
 
 use crate::{
-    client::Client,
+    authorize::Attempt,
+    client::{Client, Sending, Sent},
     failure,
     retry::retry_after,
     secrets,
@@ -32,7 +32,6 @@ const DRAIN_WAIT: Duration = Duration::from_millis(200);
 /// retried any more.
 const HELD_EVENTS: usize = 64;
 
-type SendFuture = Pin<Box<dyn Future<Output = Result<reqwest::Response, reqwest::Error>> + Send>>;
 type Body = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
 
 /// The source of a [`TurnStream`](turnstream_core::TurnStream) over HTTP.
@@ -44,6 +43,10 @@ pub(crate) struct HttpTurn {
     state: State,
     timer: Timer,
     attempts: u32,
+    /// What was sent last, as far as it is known.
+    sent: Option<Attempt>,
+    /// Whether the credentials were renewed after a refusal: once a turn is enough.
+    is_renewed: bool,
     head: Option<Head>,
     /// Decoded and not yet looked at. The socket is read only when it is empty.
     events: Events,
@@ -57,7 +60,7 @@ pub(crate) struct HttpTurn {
 
 enum State {
     Unsent,
-    Sending(SendFuture),
+    Sending(Sending),
     Refused(Refused),
     Reading(Reading),
     /// For the next attempt.
@@ -104,6 +107,8 @@ impl HttpTurn {
             state: State::Unsent,
             timer: Timer::default(),
             attempts: 0,
+            sent: None,
+            is_renewed: false,
             head: None,
             events: Events::new(),
             held: Events::new(),
@@ -147,7 +152,7 @@ impl HttpTurn {
                 continue;
             }
             if let Err(error) = &item
-                && let Some(wait) = self.client.settings.retries.decide(self.attempts, error)
+                && let Some(wait) = self.wait_after(error)
                 && self.timer.has_room_for(wait)
             {
                 self.wait(wait, error);
@@ -159,15 +164,28 @@ impl HttpTurn {
         }
     }
 
+    /// How long to wait before the turn is asked again, if it is.
+    fn wait_after(&mut self, error: &Error) -> Option<Duration> {
+        let retries = &self.client.settings.retries;
+        if let Some(wait) = retries.decide(self.attempts, error) {
+            return Some(wait);
+        }
+        let is_refused = matches!(error.kind(), ErrorKind::Authentication | ErrorKind::PermissionDenied);
+        if !is_refused || self.is_renewed || self.head.is_none() || !retries.allows(self.attempts) {
+            return None;
+        }
+        let (authorize, sent) = (self.client.authorize.as_ref()?, self.sent.as_ref()?);
+        self.is_renewed = authorize.renew(sent, error);
+        self.is_renewed.then_some(Duration::ZERO)
+    }
+
     fn next_decoded(&mut self) -> Option<Result<Event, Error>> {
         Some(self.events.pop()?.map_err(|error| self.annotate(error)))
     }
 
     /// Adds what only the head of the reply says to an error, and takes out what only the request may say.
     fn annotate(&self, error: Error) -> Error {
-        // A user and password in the address are a header once it is built.
-        let sent = self.client.attempt(&self.request).ok().and_then(|request| request.build().ok());
-        let headers = sent.as_ref().map_or(&self.request.headers, reqwest::Request::headers);
+        let headers = self.sent.as_ref().map_or(&self.request.headers, Attempt::headers);
         let secrets = secrets::of(headers, &self.request.url);
         let mut error = error.redacted(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
         let Some(head) = &self.head else { return error };
@@ -197,9 +215,14 @@ impl HttpTurn {
     fn advance(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.state {
             State::Unsent => self.start(),
-            State::Sending(response) => match response.as_mut().poll(context) {
-                Poll::Ready(Ok(response)) => self.take_head(response),
-                Poll::Ready(Err(error)) => self.fail(failure::of_request(error)),
+            State::Sending(sending) => match sending.as_mut().poll(context) {
+                Poll::Ready(Sent { attempt, response }) => {
+                    self.sent = Some(attempt);
+                    match response {
+                        Ok(response) => self.take_head(response),
+                        Err(error) => self.fail(error),
+                    }
+                }
                 Poll::Pending => {
                     let expired = ready!(self.timer.poll(context));
                     let settings = &self.client.settings;
@@ -262,13 +285,9 @@ impl HttpTurn {
         self.attempts += 1;
         self.head = None;
         self.first_byte = None;
-        match self.client.attempt(&self.request) {
-            Ok(request) => {
-                self.timer.arm(self.client.settings.first_byte_timeout);
-                self.state = State::Sending(Box::pin(request.send()));
-            }
-            Err(error) => self.fail(error),
-        }
+        self.sent = None;
+        self.timer.arm(self.client.settings.first_byte_timeout);
+        self.state = State::Sending(self.client.send(&self.request, self.attempts));
     }
 
     fn take_head(&mut self, response: reqwest::Response) {

@@ -4,6 +4,7 @@
 // The helpers of tests are tests too, which clippy sees only inside of functions marked so.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod authorize;
 mod connections;
 mod replies;
 mod requests;

@@ -96,6 +96,11 @@ impl Gate {
         Self(Arc::new(Semaphore::new(0)))
     }
 
+    /// Waits until it is opened.
+    pub(crate) async fn pass(&self) {
+        self.0.acquire().await.unwrap().forget();
+    }
+
     pub(crate) fn open(&self) {
         self.0.add_permits(1);
     }

@@ -35,10 +35,11 @@ fn sent(server: &Server, header: &str) -> Vec<String> {
     server.requests().into_iter().map(value).collect()
 }
 
+type Fetched = std::future::Ready<Result<BearerToken, Error>>;
+type Authorised = fn(Client) -> Client;
+
 /// Tokens `sk-SECRET-t1`, `sk-SECRET-t2`, and so on, and how many were fetched.
-fn tokens(
-    life: Option<Duration>,
-) -> (Bearer<impl Fn() -> std::future::Ready<Result<BearerToken, Error>> + Send + Sync>, Arc<AtomicU32>) {
+fn tokens(life: Option<Duration>) -> (Bearer<impl Fn() -> Fetched + Send + Sync>, Arc<AtomicU32>) {
     let fetched = Arc::new(AtomicU32::new(0));
     let count = fetched.clone();
     let bearer = Bearer::new(move || {
@@ -211,7 +212,7 @@ async fn a_refused_bearer_token_is_renewed_once() {
 #[tokio::test]
 async fn a_refusal_is_final_where_nothing_is_renewed() {
     let never = |client: Client| client.retries(RetryPolicy::never());
-    let table: [(&str, ErrorKind, fn(Client) -> Client); 3] = [
+    let table: [(&str, ErrorKind, Authorised); 3] = [
         // Another token does not change what the account may do.
         ("403 No", ErrorKind::PermissionDenied, |client| client.authorize(tokens(None).0)),
         ("401 No", ErrorKind::Authentication, |client| client.authorize(Arc::new(Signer::default()))),

@@ -1,13 +1,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use turnstream_core::{FrameError, NdjsonFramer, SseFramer};
+use turnstream_core::{FrameError, Framer, NdjsonFramer, SseFramer};
 
 /// Small, so that the limit is met.
 const LIMIT: usize = 256;
 
 /// A frame that outlives its framer: event and data.
-type Frame = Result<(String, String), FrameError>;
+type Owned = Result<(String, String), FrameError>;
 
 fuzz_target!(|input: &[u8]| {
     let (size, body) = match input {
@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(lines(body, body.len().max(1)), lines(body, size));
 });
 
-fn events(body: &[u8], size: usize) -> (Vec<Frame>, bool, bool, Vec<u8>) {
+fn events(body: &[u8], size: usize) -> (Vec<Owned>, bool, bool, Vec<u8>) {
     let mut framer = SseFramer::new(LIMIT);
     let mut frames = Vec::new();
     for piece in body.chunks(size) {
@@ -42,11 +42,11 @@ fn lines(body: &[u8], size: usize) -> Vec<Result<String, FrameError>> {
     for piece in body.chunks(size) {
         framer.push(piece);
         while let Some(line) = framer.next_frame() {
-            lines.push(line.map(str::to_owned));
+            lines.push(line.map(|line| line.data.to_owned()));
         }
     }
     while let Some(line) = framer.finish() {
-        lines.push(line.map(str::to_owned));
+        lines.push(line.map(|line| line.data.to_owned()));
     }
     lines
 }

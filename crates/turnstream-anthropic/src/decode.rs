@@ -4,7 +4,7 @@
 //! `index`; they may interleave, miss their start or their stop, and an index may come again.
 
 mod block;
-mod frame;
+mod payload;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText,
-    Key, Ledger, Limits, RawJson, Reason, Rules, SseFrame, Text, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, Interpret,
+    JsonText, Key, Ledger, Limits, RawJson, Reason, Rules, Text, is_json,
 };
 
 use crate::{WIRE, error};
 use block::{Block, Prose, Server, Voice};
-use frame::{Frame, Message, required};
+use payload::{Message, Payload, required};
 use usage::Counts;
 
 /// A call is finished when its block stopped and the turn went on; a turn, at `message_stop`, or at the end
@@ -49,8 +49,8 @@ impl Messages {
 }
 
 impl Interpret for Messages {
-    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        let problem = match serde_json::from_str::<Frame<'_>>(frame.data) {
+    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+        let problem = match serde_json::from_str::<Payload<'_>>(frame.data) {
             Ok(parsed) => {
                 let name = match parsed.kind.as_ref().and_then(JsonText::as_str) {
                     Some(kind) if !kind.is_empty() => kind,
@@ -72,7 +72,7 @@ impl Interpret for Messages {
             | "content_block_stop"
             | "message_start"
             | "message_delta"
-            | "message_stop" => match frame::again(name, frame.data) {
+            | "message_stop" => match payload::again(name, frame.data) {
                 Ok(parsed) => self.take(name, &parsed, frame, ledger),
                 Err(_) => Err(BadFrame::new(name, problem)),
             },
@@ -90,8 +90,8 @@ impl Messages {
     fn take(
         &mut self,
         name: &str,
-        parsed: &Frame<'_>,
-        frame: SseFrame<'_>,
+        parsed: &Payload<'_>,
+        frame: Frame<'_>,
         ledger: &mut Ledger,
     ) -> Result<(), BadFrame> {
         let result = match name {
@@ -123,7 +123,7 @@ impl Messages {
         result.map_err(|problem| BadFrame::new(name, problem))
     }
 
-    fn message_start(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
+    fn message_start(&mut self, frame: &Payload<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
         let message: Message<'_> = serde_json::from_str(required(frame.message, "message")?.get())?;
         let id = message.id.as_ref().map(|id| id.to_lossy().into_owned()).unwrap_or_default();
         if let Some(known) = &self.message {
@@ -153,7 +153,7 @@ impl Messages {
         Ok(())
     }
 
-    fn message_delta(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) {
+    fn message_delta(&mut self, frame: &Payload<'_>, ledger: &mut Ledger) {
         if let Some(usage) = frame.usage {
             self.count(usage, ledger);
         }
@@ -204,7 +204,7 @@ impl Messages {
         }
     }
 
-    fn block_start(&mut self, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
+    fn block_start(&mut self, frame: &Payload<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
         let index = required(frame.index.get(), "index")?;
         self.start(index, required(frame.content_block, "content_block")?, ledger)
     }
@@ -328,8 +328,8 @@ impl Messages {
 
     fn delta(
         &mut self,
-        parsed: &Frame<'_>,
-        frame: SseFrame<'_>,
+        parsed: &Payload<'_>,
+        frame: Frame<'_>,
         ledger: &mut Ledger,
     ) -> Result<(), serde_json::Error> {
         let index = required(parsed.index.get(), "index")?;
@@ -556,7 +556,7 @@ fn outline(data: &str) -> (Option<String>, Option<String>) {
 /// A frame that has not even the form of a frame: news, noise, or something broken.
 fn odd_frame(
     name: &str,
-    frame: SseFrame<'_>,
+    frame: Frame<'_>,
     problem: serde_json::Error,
     ledger: &mut Ledger,
 ) -> Result<(), BadFrame> {

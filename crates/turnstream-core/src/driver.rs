@@ -1,4 +1,4 @@
-//! The driver that every SSE wire shares: it frames the body, hands known frames to the wire, and owns the
+//! The driver that every wire shares: it frames the body, hands known frames to the wire, and owns the
 //! policy for everything else. *Known: interpret. Unknown: hand on raw. Corrupt: an error that names it.*
 
 use std::fmt;
@@ -6,9 +6,11 @@ use std::fmt;
 use crate::{
     envelope::ErrorEnvelope,
     error::{Error, ErrorKind},
+    frame::{Frame, FrameError, Framer},
     ledger::{Ledger, Rules},
+    ndjson::NdjsonFramer,
     scan::is_json,
-    sse::{FrameError, SseFrame, SseFramer},
+    sse::SseFramer,
     wire::{Decode, End, Events, Limits},
 };
 
@@ -20,7 +22,7 @@ pub trait Interpret: Send {
     /// # Errors
     ///
     /// [`BadFrame`] for a frame that the wire knows and that does not have the form it should have.
-    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame>;
+    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame>;
 
     /// The body ended without the turn's last marker, and its reason finishes it now. The last moment to say
     /// what was held back, for wires whose turn may end so. Nothing by default.
@@ -46,18 +48,24 @@ impl BadFrame {
     }
 }
 
-/// Decodes a body of server-sent events: framer, interpreter and ledger in a row.
+/// Decodes a body: framer, interpreter and ledger in a row.
 #[derive(Debug)]
-pub struct SseDecoder<I> {
-    framer: SseFramer,
+pub struct Decoder<F, I> {
+    framer: F,
     interpreter: I,
     ledger: Ledger,
 }
 
-impl<I: Interpret> SseDecoder<I> {
+/// Decodes a body of server-sent events.
+pub type SseDecoder<I> = Decoder<SseFramer, I>;
+
+/// Decodes a body of JSON lines.
+pub type NdjsonDecoder<I> = Decoder<NdjsonFramer, I>;
+
+impl<F: Framer, I: Interpret> Decoder<F, I> {
     /// A decoder for one body.
     pub fn new(rules: Rules, limits: Limits, interpreter: I) -> Self {
-        Self { framer: SseFramer::new(limits.frame_bytes), interpreter, ledger: Ledger::new(rules, limits) }
+        Self { framer: F::new(limits.frame_bytes), interpreter, ledger: Ledger::new(rules, limits) }
     }
 
     fn run(&mut self, bytes: &[u8]) {
@@ -82,26 +90,25 @@ impl<I: Interpret> SseDecoder<I> {
         if ledger.is_over() {
             return;
         }
-        if framer.saw_field() || !framer.saw_anything() || starts_a_field(framer.preamble()) {
+        let Some(body) = framer.foreign() else {
             if ledger.finishes_at(&end) {
                 interpreter.body_ended(ledger);
             }
             return ledger.body_ended(end);
-        }
-        let body = framer.preamble();
+        };
         let error = match (ErrorEnvelope::parse(body), end) {
             (Some(envelope), _) => interpreter.error_body(envelope),
             (None, End::Broken(error)) => error,
             (None, End::Closed) if body.starts_with(&[0x1f, 0x8b]) => {
                 Error::new(ErrorKind::NotAStream, "the body is compressed (gzip), which nobody asked for")
             }
-            (None, End::Closed) => Error::new(ErrorKind::NotAStream, "the body has no server-sent event"),
+            (None, End::Closed) => Error::new(ErrorKind::NotAStream, format!("the body has no {}", F::FRAME)),
         };
         ledger.fail(error.with_body(body));
     }
 }
 
-impl<I: Interpret> Decode for SseDecoder<I> {
+impl<F: Framer, I: Interpret> Decode for Decoder<F, I> {
     fn feed(&mut self, bytes: &[u8], events: &mut Events) {
         if self.ledger.is_over() {
             return;
@@ -131,7 +138,7 @@ impl fmt::Display for BadFrame {
     }
 }
 
-fn take<I: Interpret>(frame: Result<SseFrame<'_>, FrameError>, interpreter: &mut I, ledger: &mut Ledger) {
+fn take<I: Interpret>(frame: Result<Frame<'_>, FrameError>, interpreter: &mut I, ledger: &mut Ledger) {
     match frame {
         Ok(frame) => {
             let data = frame.data;
@@ -141,17 +148,12 @@ fn take<I: Interpret>(frame: Result<SseFrame<'_>, FrameError>, interpreter: &mut
             }
         }
         Err(FrameError::TooLarge { limit, seen }) => ledger.limit_exceeded("frame_bytes", limit, seen),
+        Err(error @ FrameError::Damaged { .. }) => {
+            ledger.fail(Error::new(ErrorKind::Malformed, error.to_string()));
+        }
         Err(FrameError::NotUtf8 { valid_up_to, start }) => {
             let message = format!("a frame is not UTF-8 after its first {valid_up_to} bytes");
             ledger.fail(Error::new(ErrorKind::Malformed, message).with_body(start.as_bytes()));
         }
     }
-}
-
-/// Whether a body of nothing but comments was cut where it may have been going to say a field's name.
-fn starts_a_field(body: &[u8]) -> bool {
-    let mut lines = body.rsplit(|byte| matches!(byte, b'\n' | b'\r'));
-    let torn = lines.next().unwrap_or_default();
-    ["data:", "event:", "id:", "retry:"].iter().any(|field| field.as_bytes().starts_with(torn))
-        && lines.all(|line| matches!(line, [] | [b':', ..]))
 }

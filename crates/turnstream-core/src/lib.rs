@@ -4,7 +4,7 @@
 //! Applications name the `turnstream` crate, which re-exports what they need. This crate is for those who
 //! write a wire, or who have a transport of their own.
 //!
-//! The way of a byte: [`SseFramer`] makes frames of chunks; a wire's [`Interpret`] says to the [`Ledger`]
+//! The way of a byte: a [`Framer`] makes frames of chunks; a wire's [`Interpret`] says to the [`Ledger`]
 //! what a frame means; the ledger keeps the laws and writes [`Event`]s.
 
 mod conversation;
@@ -14,6 +14,7 @@ mod endpoint;
 mod envelope;
 mod error;
 mod event;
+mod frame;
 mod ids;
 mod json_text;
 mod ledger;
@@ -32,7 +33,7 @@ mod wire;
 
 pub use conversation::Conversation;
 pub use count::Count;
-pub use driver::{BadFrame, Interpret, SseDecoder};
+pub use driver::{BadFrame, Decoder, Interpret, NdjsonDecoder, SseDecoder};
 pub use endpoint::{Endpoint, KeyHeader, WireRequest};
 pub use envelope::{ErrorEnvelope, refused};
 pub use error::{Error, ErrorKind};
@@ -41,6 +42,7 @@ pub use event::{
     InputKind, PartFinished, PartIndex, ProviderEvent, Reason, ReasoningDelta, RefusalDelta, Replay,
     TextDelta, TurnFinished, TurnStarted, Usage,
 };
+pub use frame::{Frame, FrameError, Framer};
 pub use ids::IdForm;
 pub use json_text::{JsonText, SurrogateJoiner};
 pub use ledger::{Announcement, BodyEnd, Closing, Key, Ledger, Rules};
@@ -54,7 +56,7 @@ pub use preview::{CallPreview, PreviewKind, PreviewValue};
 pub use raw_json::{RawFields, RawJson};
 pub use request::{OutputSchema, ReasoningEffort, Request, ToolChoice, ToolSpec, Warning, WireOptions};
 pub use scan::{JsonScanner, is_json};
-pub use sse::{FrameError, SseFrame, SseFramer};
+pub use sse::SseFramer;
 pub use text::{ArgumentFragment, Arguments, Text};
 pub use turn::{AbortedCall, FinishedCall, Turn, TurnBuilder, TurnError};
 pub use wire::{Decode, End, Events, Limits, Wire};

@@ -140,6 +140,9 @@ pub(crate) const KEPT_BYTES: usize = 64 << 10;
 /// U+FEFF in UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
+/// How much is kept of the start of a body that may turn out to be no stream.
+pub(crate) const PREAMBLE_BYTES: usize = 64 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,69 +1,84 @@
 //! Frames of a body of JSON lines.
 
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 use crate::{
-    lines::{LineBuffer, LineEnds, TooLong},
-    sse::FrameError,
+    frame::{Frame, FrameError, Framer},
+    lines::{BYTE_ORDER_MARK, LineBuffer, LineEnds, PREAMBLE_BYTES, TooLong},
 };
 
-/// Cuts a body of JSON lines (`application/x-ndjson`) into its lines. It does not look at the JSON.
+/// Cuts a body of JSON lines (`application/x-ndjson`) into its lines. It does not look at the JSON, but for
+/// the first byte of the body: lines are objects, so a body that begins with anything but `{` is something
+/// else, and gives no frame.
 ///
-/// Lines end with LF or CRLF, blank ones are left out, and so is a byte-order mark at the very start. How the
-/// bytes are cut into chunks changes nothing. After every [`push`](Self::push), call
-/// [`next_frame`](Self::next_frame) until it gives `None`: what it has not given out stays in memory.
+/// Lines end with LF or CRLF, blank ones are left out, and so is a byte-order mark at the very start.
 ///
 /// ```
-/// # use turnstream_core::NdjsonFramer;
+/// # use turnstream_core::{Frame, Framer, NdjsonFramer};
 /// let mut framer = NdjsonFramer::new(1024);
 /// framer.push(b"{\"done\":false}\n{\"do");
-/// assert_eq!(framer.next_frame(), Some(Ok("{\"done\":false}")));
+/// assert_eq!(framer.next_frame(), Some(Ok(Frame { event: "", data: "{\"done\":false}" })));
 /// assert_eq!(framer.next_frame(), None);
 /// framer.push(b"ne\":true}");
 /// assert_eq!(framer.next_frame(), None);
-/// assert_eq!(framer.finish(), Some(Ok("{\"done\":true}")));
+/// assert_eq!(framer.finish(), Some(Ok(Frame { event: "", data: "{\"done\":true}" })));
 /// ```
-#[derive(Debug)]
 pub struct NdjsonFramer {
     limit: usize,
     lines: LineBuffer,
+    body: Body,
     ended: bool,
 }
 
-impl NdjsonFramer {
-    /// A framer at the start of a body. `limit` is how many bytes a line may have, without its LF.
-    pub fn new(limit: usize) -> Self {
-        Self { limit, lines: LineBuffer::new(LineEnds::Lf), ended: false }
+/// What the first bytes of a body say that it is.
+enum Body {
+    /// Nothing yet: blanks, or a part of a byte-order mark, as they came.
+    Unknown(Vec<u8>),
+    Lines,
+    /// Something else; its start.
+    Foreign(Vec<u8>),
+}
+
+/// The limit counts a line without its LF.
+impl Framer for NdjsonFramer {
+    const FRAME: &'static str = "JSON line";
+
+    fn new(limit: usize) -> Self {
+        let body = Body::Unknown(Vec::new());
+        Self { limit, lines: LineBuffer::new(LineEnds::Lf), body, ended: false }
     }
 
-    /// Takes the next bytes of the body.
-    pub fn push(&mut self, chunk: &[u8]) {
-        if !self.ended {
-            self.lines.push(chunk);
+    fn push(&mut self, chunk: &[u8]) {
+        if self.ended {
+            return;
+        }
+        if let Body::Unknown(start) = &mut self.body {
+            keep_start(start, chunk);
+            match first_byte(start) {
+                // Only blanks so far, and of those nobody needs more than the last few.
+                None => start.truncate(BYTE_ORDER_MARK.len()),
+                Some(b'{') => self.body = Body::Lines,
+                Some(_) => {
+                    self.lines.clear();
+                    self.body = Body::Foreign(std::mem::take(start));
+                    return;
+                }
+            }
+        }
+        match &mut self.body {
+            Body::Foreign(start) => keep_start(start, chunk),
+            Body::Unknown(_) | Body::Lines => self.lines.push(chunk),
         }
     }
 
-    /// The next line, if all of it has come.
-    ///
-    /// # Errors
-    ///
-    /// [`FrameError::NotUtf8`] stands for one line, and the next ones follow. After [`FrameError::TooLarge`]
-    /// there is nothing more.
-    pub fn next_frame(&mut self) -> Option<Result<&str, FrameError>> {
+    fn next_frame(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
         match self.advance()? {
             Ok(line) => Some(self.lend(line)),
             Err(error) => Some(Err(error)),
         }
     }
 
-    /// At the end of the body: the last line, if nothing ended it. The caller decides whether it counts.
-    ///
-    /// Lines that [`next_frame`](Self::next_frame) has not given out yet come first, one a call.
-    ///
-    /// # Errors
-    ///
-    /// As [`next_frame`](Self::next_frame).
-    pub fn finish(&mut self) -> Option<Result<&str, FrameError>> {
+    fn finish(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
         match self.advance() {
             Some(Ok(line)) => return Some(self.lend(line)),
             Some(Err(error)) => return Some(Err(error)),
@@ -75,6 +90,15 @@ impl NdjsonFramer {
         if self.is_blank(&line) { None } else { Some(self.lend(line)) }
     }
 
+    fn foreign(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Foreign(start) => Some(start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start)),
+            Body::Unknown(_) | Body::Lines => None,
+        }
+    }
+}
+
+impl NdjsonFramer {
     fn advance(&mut self) -> Option<Result<Range<usize>, FrameError>> {
         while !self.ended {
             match self.lines.next_line(self.limit) {
@@ -98,11 +122,37 @@ impl NdjsonFramer {
         self.lines.bytes(line.clone()).trim_ascii_start().is_empty()
     }
 
-    fn lend(&self, line: Range<usize>) -> Result<&str, FrameError> {
+    fn lend(&self, line: Range<usize>) -> Result<Frame<'_>, FrameError> {
         let bytes = self.lines.bytes(line);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error))
+        let data = str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error))?;
+        Ok(Frame { event: "", data })
     }
+}
+
+/// A body can be megabytes, and nobody reads those in a debug print.
+impl fmt::Debug for NdjsonFramer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NdjsonFramer")
+            .field("limit", &self.limit)
+            .field("lines", &self.lines)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+fn keep_start(start: &mut Vec<u8>, chunk: &[u8]) {
+    let room = PREAMBLE_BYTES.saturating_sub(start.len());
+    start.extend(chunk.iter().take(room));
+}
+
+/// The first byte of a body that says something.
+fn first_byte(start: &[u8]) -> Option<u8> {
+    if BYTE_ORDER_MARK.starts_with(start) {
+        return None;
+    }
+    let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
+    start.iter().copied().find(|byte| !byte.is_ascii_whitespace())
 }
 
 #[cfg(test)]
@@ -118,11 +168,11 @@ mod tests {
         for chunk in chunks {
             framer.push(chunk);
             while let Some(frame) = framer.next_frame() {
-                ended.push(frame.map(str::to_owned));
+                ended.push(frame.map(|frame| frame.data.to_owned()));
             }
         }
         while let Some(frame) = framer.finish() {
-            last.push(frame.map(str::to_owned));
+            last.push(frame.map(|frame| frame.data.to_owned()));
         }
         assert_eq!(framer.next_frame(), None);
         (ended, last)
@@ -153,46 +203,70 @@ mod tests {
 
     #[test]
     fn blank_lines_are_left_out() {
-        check(99, b"\n\r\n  \t\n1\n\n \n2\n ", &[Ok("1"), Ok("2")], &[]);
+        check(99, b"\n\r\n  \t\n{}\n\n \n2\n ", &[Ok("{}"), Ok("2")], &[]);
     }
 
     #[test]
     fn a_cr_inside_a_line_is_white_space_of_the_line() {
-        check(99, b"[1,\r2]\n", &[Ok("[1,\r2]")], &[]);
+        check(99, b"{\"a\":\r2}\n", &[Ok("{\"a\":\r2}")], &[]);
     }
 
     #[test]
     fn a_byte_order_mark_is_left_out_at_the_start_only() {
-        check(99, b"\xEF\xBB\xBF1\n\xEF\xBB\xBF2\n", &[Ok("1"), Ok("\u{feff}2")], &[]);
+        check(99, b"\xEF\xBB\xBF{}\n\xEF\xBB\xBF2\n", &[Ok("{}"), Ok("\u{feff}2")], &[]);
         check(99, b"\xEF\xBB\xBF", &[], &[]);
     }
 
     #[test]
     fn the_last_line_needs_no_end_but_is_told_apart() {
-        check(99, b"1\n{\"torn\":", &[Ok("1")], &[Ok("{\"torn\":")]);
-        check(99, b"1\r", &[], &[Ok("1")]);
+        check(99, b"{}\n{\"torn\":", &[Ok("{}")], &[Ok("{\"torn\":")]);
+        check(99, b"{}\r", &[], &[Ok("{}")]);
     }
 
     #[test]
     fn a_line_that_is_not_utf8_is_an_error_and_the_next_one_follows() {
-        let error = FrameError::NotUtf8 { valid_up_to: 2, start: "\"a\u{fffd}\"".into() };
-        check(99, b"\"a\xFF\"\r\n\"\xC3\xA9\"\n", &[Err(error), Ok("\"é\"")], &[]);
+        let error = FrameError::NotUtf8 { valid_up_to: 2, start: "{a\u{fffd}}".into() };
+        check(99, b"{a\xFF}\r\n\"\xC3\xA9\"\n", &[Err(error), Ok("\"é\"")], &[]);
     }
 
     #[test]
     fn a_line_beyond_the_limit_is_the_last_thing() {
         let error = FrameError::TooLarge { limit: 4, seen: 5 };
-        check(4, b"1234\n12345\n1\n", &[Ok("1234"), Err(error.clone())], &[]);
-        check(4, b"1\n12345", &[Ok("1"), Err(error)], &[]);
+        check(4, b"{34}\n12345\n1\n", &[Ok("{34}"), Err(error.clone())], &[]);
+        check(4, b"{}\n12345", &[Ok("{}"), Err(error)], &[]);
     }
 
     #[test]
     fn lines_that_were_not_asked_for_come_out_at_the_end_in_order() {
         let mut framer = NdjsonFramer::new(99);
-        framer.push(b"1\n2\n3");
-        assert_eq!(framer.finish(), Some(Ok("1")));
-        assert_eq!(framer.finish(), Some(Ok("2")));
-        assert_eq!(framer.finish(), Some(Ok("3")));
+        framer.push(b"{}\n2\n3");
+        let mut left = Vec::new();
+        while let Some(frame) = framer.finish() {
+            left.push(frame.map(|frame| frame.data.to_owned()));
+        }
+        assert_eq!(left, [Ok("{}".to_owned()), Ok("2".to_owned()), Ok("3".to_owned())]);
+    }
+
+    #[test]
+    fn a_body_that_begins_with_no_object_is_foreign_and_gives_no_frame() {
+        let body = b"\xEF\xBB\xBF \n<html>\n{}\n";
+        for size in 1..=body.len() {
+            let mut framer = NdjsonFramer::new(99);
+            for chunk in body.chunks(size) {
+                framer.push(chunk);
+                assert_eq!(framer.next_frame(), None);
+            }
+            assert_eq!(framer.finish(), None);
+            let start = String::from_utf8_lossy(framer.foreign().unwrap()).into_owned();
+            assert_eq!(start.trim_start(), "<html>\n{}\n", "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn an_empty_body_is_not_foreign() {
+        let mut framer = NdjsonFramer::new(99);
+        framer.push(b" \n");
         assert_eq!(framer.finish(), None);
+        assert_eq!(framer.foreign(), None);
     }
 }

@@ -4,11 +4,14 @@
 //! frame, since no provider says anything with one, and bytes that are not UTF-8 are an error instead of
 //! U+FFFD, since they would change what the model said.
 
-use std::{fmt, mem, ops::Range, str::Utf8Error};
+use std::{fmt, mem, ops::Range};
 
 use memchr::memchr;
 
-use crate::lines::{BYTE_ORDER_MARK, KEPT_BYTES, LineBuffer, LineEnds, TooLong};
+use crate::{
+    frame::{Frame, FrameError, Framer},
+    lines::{BYTE_ORDER_MARK, KEPT_BYTES, LineBuffer, LineEnds, PREAMBLE_BYTES, TooLong},
+};
 
 /// Cuts the body of an event stream into frames.
 ///
@@ -18,12 +21,12 @@ use crate::lines::{BYTE_ORDER_MARK, KEPT_BYTES, LineBuffer, LineEnds, TooLong};
 /// gives `None`: what it has not given out stays in memory.
 ///
 /// ```
-/// # use turnstream_core::{SseFrame, SseFramer};
+/// # use turnstream_core::{Frame, Framer, SseFramer};
 /// let mut framer = SseFramer::new(1024);
 /// framer.push(b": hello\n\nevent: ping\ndata: {\"a\"");
 /// assert_eq!(framer.next_frame(), None);
 /// framer.push(b":1}\n\n");
-/// assert_eq!(framer.next_frame(), Some(Ok(SseFrame { event: "ping", data: "{\"a\":1}" })));
+/// assert_eq!(framer.next_frame(), Some(Ok(Frame { event: "ping", data: "{\"a\":1}" })));
 /// assert_eq!(framer.next_frame(), None);
 /// assert_eq!(framer.finish(), None);
 /// ```
@@ -44,43 +47,12 @@ pub struct SseFramer {
     ended: bool,
 }
 
-/// One frame, lent by the framer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SseFrame<'a> {
-    /// The event's name; empty if the frame has none.
-    pub event: &'a str,
-    /// The frame's data, several lines joined by LF. Never empty.
-    pub data: &'a str,
-}
+/// The limit counts a frame's data so far and the line that is being read, together. A comment or an ignored
+/// field is held to it as a line, and then forgotten. The last line of a body need not have an end.
+impl Framer for SseFramer {
+    const FRAME: &'static str = "server-sent event";
 
-/// What is wrong with a frame.
-///
-/// Exhaustive on purpose: a caller has to decide about each of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FrameError {
-    /// The frame is larger than the limit. The framer gives nothing more.
-    TooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-        /// The size at which the frame was given up, in bytes: the first one beyond the limit, however the
-        /// bytes were cut. The whole frame may be larger.
-        seen: usize,
-    },
-    /// The frame is not UTF-8. The frames after it are not touched by that.
-    NotUtf8 {
-        /// How many bytes of the frame's data, or of its event name if that is what is broken, are good.
-        valid_up_to: usize,
-        /// The start of the same, to be shown: at most 256 bytes, with U+FFFD for what is not UTF-8.
-        start: String,
-    },
-}
-
-impl SseFramer {
-    /// A framer at the start of a body.
-    ///
-    /// `limit` is how many bytes a frame may have: its data so far and the line that is being read, together.
-    /// A comment or an ignored field is held to the limit as a line, and then forgotten.
-    pub fn new(limit: usize) -> Self {
+    fn new(limit: usize) -> Self {
         Self {
             limit,
             lines: LineBuffer::new(LineEnds::LfOrCr),
@@ -95,8 +67,7 @@ impl SseFramer {
         }
     }
 
-    /// Takes the next bytes of the body.
-    pub fn push(&mut self, chunk: &[u8]) {
+    fn push(&mut self, chunk: &[u8]) {
         if self.ended || chunk.is_empty() {
             return;
         }
@@ -115,28 +86,14 @@ impl SseFramer {
         self.lines.push(chunk);
     }
 
-    /// The next frame, if all of it has come.
-    ///
-    /// # Errors
-    ///
-    /// [`FrameError::NotUtf8`] stands for one frame, and the next ones follow. After [`FrameError::TooLarge`]
-    /// there is nothing more.
-    pub fn next_frame(&mut self) -> Option<Result<SseFrame<'_>, FrameError>> {
+    fn next_frame(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
         match self.advance()? {
             Ok(data) => Some(self.lend(data)),
             Err(error) => Some(Err(error)),
         }
     }
 
-    /// At the end of the body: the frame that no blank line ended, if it has any data. The caller decides
-    /// whether it counts. Its last line need not have an end.
-    ///
-    /// Frames that [`next_frame`](Self::next_frame) has not given out yet come first, one a call.
-    ///
-    /// # Errors
-    ///
-    /// As [`next_frame`](Self::next_frame).
-    pub fn finish(&mut self) -> Option<Result<SseFrame<'_>, FrameError>> {
+    fn finish(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
         match self.advance() {
             Some(Ok(data)) => return Some(self.lend(data)),
             Some(Err(error)) => return Some(Err(error)),
@@ -152,6 +109,13 @@ impl SseFramer {
         Some(self.lend(data))
     }
 
+    fn foreign(&self) -> Option<&[u8]> {
+        let is_native = self.saw_field() || !self.saw_anything() || starts_a_field(self.preamble());
+        (!is_native).then(|| self.preamble())
+    }
+}
+
+impl SseFramer {
     /// True once a line with a field that the standard knows (`data`, `event`, `id`, `retry`) has ended. At
     /// [`finish`](Self::finish) a last line without an end counts too.
     ///
@@ -249,9 +213,9 @@ impl SseFramer {
         has_text.then_some(data)
     }
 
-    fn lend(&self, data: Data) -> Result<SseFrame<'_>, FrameError> {
+    fn lend(&self, data: Data) -> Result<Frame<'_>, FrameError> {
         let text = |bytes| str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error));
-        Ok(SseFrame { data: text(self.bytes_of(&data))?, event: text(&self.lent_event)? })
+        Ok(Frame { data: text(self.bytes_of(&data))?, event: text(&self.lent_event)? })
     }
 
     fn bytes_of(&self, data: &Data) -> &[u8] {
@@ -285,32 +249,13 @@ impl fmt::Debug for SseFramer {
     }
 }
 
-impl FrameError {
-    pub(crate) fn too_large(limit: usize) -> Self {
-        Self::TooLarge { limit, seen: limit.saturating_add(1) }
-    }
-
-    pub(crate) fn not_utf8(bytes: &[u8], error: Utf8Error) -> Self {
-        // A few bytes more than are shown, so that no character is torn where the text is cut.
-        let shown = bytes.get(..SHOWN_BYTES + 4).unwrap_or(bytes);
-        let mut start = String::from_utf8_lossy(shown).into_owned();
-        start.truncate(start.floor_char_boundary(SHOWN_BYTES));
-        Self::NotUtf8 { valid_up_to: error.valid_up_to(), start }
-    }
+/// Whether a body of nothing but comments was cut where it may have been going to say a field's name.
+fn starts_a_field(body: &[u8]) -> bool {
+    let mut lines = body.rsplit(|byte| matches!(byte, b'\n' | b'\r'));
+    let torn = lines.next().unwrap_or_default();
+    ["data:", "event:", "id:", "retry:"].iter().any(|field| field.as_bytes().starts_with(torn))
+        && lines.all(|line| matches!(line, [] | [b':', ..]))
 }
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { limit, .. } => write!(f, "a frame is larger than the limit of {limit} bytes"),
-            Self::NotUtf8 { valid_up_to, start } => {
-                write!(f, "a frame is not UTF-8 behind its byte {valid_up_to}; it starts with {start:?}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
 
 /// Where a block's data is.
 #[derive(Debug)]
@@ -322,9 +267,6 @@ enum Data {
     /// In `joined`.
     Joined,
 }
-
-const PREAMBLE_BYTES: usize = 64 * 1024;
-const SHOWN_BYTES: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -340,7 +282,7 @@ mod tests {
         saw_anything: bool,
     }
 
-    fn owned(frame: Result<SseFrame<'_>, FrameError>) -> Result<(String, String), FrameError> {
+    fn owned(frame: Result<Frame<'_>, FrameError>) -> Result<(String, String), FrameError> {
         frame.map(|frame| (frame.event.to_owned(), frame.data.to_owned()))
     }
 

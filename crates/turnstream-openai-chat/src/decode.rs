@@ -10,8 +10,8 @@ mod slots;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, InputKind,
-    Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, SseFrame, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, InputKind,
+    Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, is_json,
 };
 
 use crate::{WIRE, error};
@@ -50,7 +50,7 @@ impl Decoder {
 }
 
 impl Interpret for Decoder {
-    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
         if frame.data.trim() == "[DONE]" {
             self.reasoning.finish(ledger);
             ledger.turn_ended();
@@ -75,7 +75,7 @@ impl Interpret for Decoder {
 
 impl Decoder {
     /// A frame that is no chunk, or one with arguments that are not a string.
-    fn unusual(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    fn unusual(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
         let problem = match serde_json::from_str::<Chunk<'_, Verbatim<'_>>>(frame.data) {
             Ok(chunk) => return self.chunk(chunk, frame, ledger),
             Err(problem) => problem,
@@ -102,7 +102,7 @@ impl Decoder {
     fn chunk<'a, A: Into<JsonText<'a>>>(
         &mut self,
         chunk: Chunk<'a, A>,
-        frame: SseFrame<'_>,
+        frame: Frame<'_>,
         ledger: &mut Ledger,
     ) -> Result<(), BadFrame> {
         let error = chunk.error.filter(|error| is_said(error));
@@ -323,7 +323,7 @@ impl Decoder {
 }
 
 /// An object that is no chunk: an error in one of the forms without `error`, or news.
-fn other_object<A>(chunk: &Chunk<'_, A>, frame: SseFrame<'_>, ledger: &mut Ledger) {
+fn other_object<A>(chunk: &Chunk<'_, A>, frame: Frame<'_>, ledger: &mut Ledger) {
     let (object, kind) = (chunk.object.get(), chunk.kind.get());
     if let Some(envelope) = ErrorEnvelope::parse(frame.data.as_bytes()) {
         let says_error = frame.event == "error"

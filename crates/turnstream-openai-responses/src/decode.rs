@@ -8,8 +8,8 @@ mod items;
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText, Key, Ledger,
-    Reason, Rules, SseFrame, Text, Usage, is_json,
+    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, Interpret, JsonText, Key,
+    Ledger, Reason, Rules, Text, Usage, is_json,
 };
 
 use crate::{WIRE, error::in_stream};
@@ -25,12 +25,12 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpret for Interpreter {
-    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
         // Gateways put it after the terminal event. By itself it ends nothing.
         if frame.data == "[DONE]" {
             return Ok(());
         }
-        match serde_json::from_str::<Frame<'_>>(frame.data) {
+        match serde_json::from_str::<Payload<'_>>(frame.data) {
             Ok(read) => {
                 let name = read.name.as_ref().and_then(JsonText::as_str).unwrap_or(frame.event);
                 match Kind::of(name) {
@@ -68,7 +68,12 @@ impl Interpret for Interpreter {
 
 impl Interpreter {
     /// Takes a frame that is neither news nor an error.
-    fn take(&mut self, kind: Kind, frame: &Frame<'_>, ledger: &mut Ledger) -> Result<(), serde_json::Error> {
+    fn take(
+        &mut self,
+        kind: Kind,
+        frame: &Payload<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
         match kind {
             Kind::Delta(channel) => {
                 if let Some(delta) = frame.delta.as_ref().filter(|delta| !delta.is_empty()) {
@@ -260,7 +265,7 @@ impl Kind {
 
 /// Every field that a known frame may have.
 #[derive(Deserialize)]
-struct Frame<'a> {
+struct Payload<'a> {
     #[serde(borrow, default, rename = "type")]
     name: Option<JsonText<'a>>,
     #[serde(default)]
@@ -340,7 +345,7 @@ struct UsageDetails {
     reasoning_tokens: Count,
 }
 
-impl Frame<'_> {
+impl Payload<'_> {
     fn place(&self) -> Place<'_> {
         Place { output_index: self.output_index.get(), id: as_str(&self.item_id).unwrap_or_default() }
     }

@@ -47,7 +47,7 @@ pub fn decode_pieces<'a>(
 ///
 /// ```
 /// use turnstream_core::{
-///     BodyEnd, Closing, Decode, Interpret, Ledger, Limits, BadFrame, Rules, SseDecoder, SseFrame,
+///     BodyEnd, Closing, Decode, Interpret, Ledger, Limits, BadFrame, Rules, SseDecoder, Frame,
 /// };
 /// use turnstream_testing::conformance::{check_laws, cuts_do_not_matter};
 ///
@@ -55,7 +55,7 @@ pub fn decode_pieces<'a>(
 /// struct OnlyText;
 ///
 /// impl Interpret for OnlyText {
-///     fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+///     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
 ///         match frame.data {
 ///             "[DONE]" => ledger.turn_ended(),
 ///             text => {

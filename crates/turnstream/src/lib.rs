@@ -31,8 +31,9 @@ pub use turnstream_tools::{
 /// For those who write a wire, or have a transport of their own.
 pub mod wire {
     pub use turnstream_core::{
-        Announcement, BadFrame, BodyEnd, Closing, Count, Decode, End, Endpoint, ErrorEnvelope, Events,
-        FrameError, IdForm, Interpret, JsonScanner, JsonText, Key, Ledger, NdjsonFramer, RawFields, Rules,
-        SseDecoder, SseFrame, SseFramer, SurrogateJoiner, Wire, WireRequest, is_json, reexports, refused,
+        Announcement, BadFrame, BodyEnd, Closing, Count, Decode, Decoder, End, Endpoint, ErrorEnvelope,
+        Events, Frame, FrameError, Framer, IdForm, Interpret, JsonScanner, JsonText, Key, Ledger,
+        NdjsonDecoder, NdjsonFramer, RawFields, Rules, SseDecoder, SseFramer, SurrogateJoiner, Wire,
+        WireRequest, is_json, reexports, refused,
     };
 }

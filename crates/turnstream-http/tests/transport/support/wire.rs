@@ -1,6 +1,6 @@
 use turnstream_core::{
-    Announcement, BodyEnd, Closing, Decode, Endpoint, Error, ErrorEnvelope, ErrorKind, Interpret, JsonText,
-    Key, KeyHeader, Ledger, Limits, PartIndex, RawJson, Reason, Request, Rules, SseDecoder, SseFrame,
+    Announcement, BodyEnd, Closing, Decode, Endpoint, Error, ErrorEnvelope, ErrorKind, Frame, Interpret,
+    JsonText, Key, KeyHeader, Ledger, Limits, PartIndex, RawJson, Reason, Request, Rules, SseDecoder,
     Warning, Wire, WireRequest, reexports::http::HeaderMap,
 };
 
@@ -57,7 +57,7 @@ struct Words {
 }
 
 impl Interpret for Words {
-    fn frame(&mut self, frame: SseFrame<'_>, ledger: &mut Ledger) -> Result<(), turnstream_core::BadFrame> {
+    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), turnstream_core::BadFrame> {
         let (word, rest) = frame.data.split_once(' ').unwrap_or((frame.data, ""));
         let key = Key::Index(0);
         match word {

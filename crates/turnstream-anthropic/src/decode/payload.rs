@@ -6,7 +6,7 @@ use turnstream_core::{Count, JsonText, RawFields};
 
 /// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
 #[derive(Deserialize)]
-pub(super) struct Frame<'a> {
+pub(super) struct Payload<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<JsonText<'a>>,
     #[serde(default)]
@@ -73,7 +73,7 @@ pub(super) struct Message<'a> {
 }
 
 /// A known frame that could not be read, read again: of its delta only what its kind has.
-pub(super) fn again<'a>(name: &str, data: &'a str) -> Result<Frame<'a>, serde_json::Error> {
+pub(super) fn again<'a>(name: &str, data: &'a str) -> Result<Payload<'a>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Outline<'a> {
         #[serde(default)]
@@ -96,7 +96,7 @@ pub(super) fn again<'a>(name: &str, data: &'a str) -> Result<Frame<'a>, serde_js
         ("message_delta", Some(delta)) => Some(Delta::of_message(delta)?),
         _ => None,
     };
-    Ok(Frame { kind: None, index, delta, content_block, message, usage, context_management, error: None })
+    Ok(Payload { kind: None, index, delta, content_block, message, usage, context_management, error: None })
 }
 
 impl<'a> Delta<'a> {

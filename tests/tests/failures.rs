@@ -17,7 +17,7 @@ use turnstream::{
     Tool, ToolLoop,
 };
 use turnstream_testing::{
-    OverHttp, Recording, ReplayServer, Reply, anthropic, conformance::check_laws, openai_chat,
+    HttpWire, OverHttp, Recording, ReplayServer, Reply, anthropic, conformance::check_laws, openai_chat,
     openai_responses,
 };
 use turnstream_tests::TestedWire;
@@ -59,7 +59,7 @@ const PROVIDERS: [Provider; 3] = [
     },
 ];
 
-fn recording<W>(
+fn recording<W: HttpWire>(
     case: Case,
     reply: Reply<OverHttp<W>>,
     refuse: fn(Reply<OverHttp<W>>) -> Reply<OverHttp<W>>,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use turnstream::{Event, Request, RunEvent, RunStatus, Tool, ToolLoop};
-use turnstream_testing::{OverHttp, Reply, Script, anthropic, openai_chat, openai_responses};
+use turnstream_testing::{HttpWire, OverHttp, Reply, Script, anthropic, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
 use wiremock::MockServer;
 
@@ -69,7 +69,7 @@ async fn results_go_back_over_responses_in_one_item_a_call() {
 
 /// Runs the loop over a scripted server, checks all that does not depend on the wire, and gives back the body
 /// of the second request.
-async fn two_turns<W: Clone + Send + Sync + 'static>(
+async fn two_turns<W: HttpWire>(
     wire: TestedWire,
     script: Script<W>,
     reply: fn() -> Reply<OverHttp<W>>,

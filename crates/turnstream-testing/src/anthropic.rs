@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::{
-    format::{Format, SseFrames},
+    format::{Frames, Spelling},
     gate::Gate,
     json::{array, null, object, string},
     plan::{Ending, Piece, Plan, PlannedCall, Prose, Render, by_turns},
     reply::OverHttp,
+    script::Script,
     sent::{SentCall, SentPart, SentRequest, SentResult, content_text, read_arguments, strings},
 };
 
@@ -18,49 +19,29 @@ pub type Reply = crate::Reply<OverHttp<Messages>>;
 #[derive(Debug, Clone, Copy)]
 pub enum Messages {}
 
-impl Reply {
-    /// A reply that says nothing yet and ends well.
-    pub fn new() -> Self {
-        Self::of(&FORMAT)
-    }
-}
-
-impl Default for Reply {
-    fn default() -> Self {
+impl Script<Messages> {
+    /// A conversation over Anthropic Messages.
+    pub fn anthropic() -> Self {
         Self::new()
     }
 }
 
 /// What the body of a request says.
 pub fn read_request(body: &Value) -> SentRequest {
-    FORMAT.read(body)
+    Messages::read("", body)
 }
 
-pub(crate) static FORMAT: MessagesFormat = MessagesFormat;
+impl Spelling for Messages {
+    const PATH_END: &'static str = "/messages";
+    const REQUEST_ID_HEADER: &'static str = "request-id";
 
-#[derive(Debug)]
-pub(crate) struct MessagesFormat;
-
-impl Format for MessagesFormat {
-    fn path_end(&self) -> &'static str {
-        "/messages"
-    }
-
-    fn content_type(&self) -> &'static str {
-        "text/event-stream"
-    }
-
-    fn request_id_header(&self) -> &'static str {
-        "request-id"
-    }
-
-    fn render(&self, plan: &Plan) -> Vec<Piece> {
+    fn render(plan: &Plan) -> Vec<Piece> {
         let mut renderer = Renderer::default();
         plan.render(&mut renderer);
         renderer.frames.into_pieces()
     }
 
-    fn refusal(&self, code: &str, message: &str) -> String {
+    fn refusal(code: &str, message: &str) -> String {
         object([
             ("type", string("error")),
             ("error", object([("type", string(code)), ("message", string(message))])),
@@ -68,11 +49,13 @@ impl Format for MessagesFormat {
         ])
     }
 
-    fn read(&self, body: &Value) -> SentRequest {
+    fn read(_path: &str, body: &Value) -> SentRequest {
         let mut sent = SentRequest::of(body);
         sent.system = content_text(&body["system"]);
         sent.tools = strings(&body["tools"], |tool| tool["name"].as_str());
-        for message in body["messages"].as_array().into_iter().flatten() {
+        let messages = || body["messages"].as_array().into_iter().flatten();
+        sent.check_roles(messages().filter_map(|message| message["role"].as_str()));
+        for message in messages() {
             let is_user = message["role"] == "user";
             match &message["content"] {
                 Value::Array(blocks) => blocks.iter().for_each(|block| read_block(is_user, block, &mut sent)),
@@ -102,7 +85,7 @@ fn read_block(is_user: bool, block: &Value, sent: &mut SentRequest) {
 
 #[derive(Debug, Default)]
 struct Renderer {
-    frames: SseFrames,
+    frames: Frames,
     /// Blocks that have begun and not stopped.
     open: Vec<usize>,
     next_block: usize,

@@ -1,57 +1,90 @@
 //! A wire as the kit needs it: how replies are spelled, how requests are read.
 
+use std::fmt::Debug;
+
+use serde_json::Value;
+
 use crate::{
-    anthropic,
+    anthropic::Messages,
     gate::Gate,
-    openai_chat, openai_responses,
+    openai_chat::Completions,
+    openai_responses::Responses,
     plan::{Piece, Plan},
     sent::SentRequest,
 };
 
-/// One wire's spelling.
-pub(crate) trait Format: std::fmt::Debug + Sync {
-    /// How the path of its requests ends.
-    fn path_end(&self) -> &'static str;
+/// A wire whose replies the kit can build. Its values do not exist: it stands for the wire in types, as in
+/// [`OverHttp`](crate::OverHttp) and [`Script`](crate::Script).
+///
+/// Sealed: all wires are in this crate.
+#[allow(private_bounds, reason = "this is how it is sealed")]
+pub trait HttpWire: Spelling + Debug + Clone + Send + Sync + 'static {}
+
+impl<W: Spelling + Debug + Clone + Send + Sync + 'static> HttpWire for W {}
+
+/// One wire's spelling. To add a wire: a module with a type that implements this, an alias `Reply`, a
+/// constructor of `Script`, and a line in [`READERS`].
+pub(crate) trait Spelling {
+    /// How the path of its requests ends, whatever is before it.
+    const PATH_END: &'static str;
 
     /// The type of the body of a reply.
-    fn content_type(&self) -> &'static str;
+    const CONTENT_TYPE: &'static str = "text/event-stream";
 
     /// The header that carries the provider's id of the request.
-    fn request_id_header(&self) -> &'static str;
+    const REQUEST_ID_HEADER: &'static str = "x-request-id";
 
     /// The frames of a reply.
-    fn render(&self, plan: &Plan) -> Vec<Piece>;
+    fn render(plan: &Plan) -> Vec<Piece>;
 
     /// The body of a reply whose status is an error.
-    fn refusal(&self, code: &str, message: &str) -> String;
+    fn refusal(code: &str, message: &str) -> String;
 
-    /// What a request says. Whatever is not understood is left out.
-    fn read(&self, body: &serde_json::Value) -> SentRequest;
+    /// What a request to this path says; the path is empty where it is not known. Whatever is not understood
+    /// is left out.
+    fn read(path: &str, body: &Value) -> SentRequest;
+}
+
+/// What finds a wire by the path of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader {
+    pub(crate) path_end: &'static str,
+    pub(crate) read: fn(&str, &Value) -> SentRequest,
 }
 
 /// Every wire.
-pub(crate) static FORMATS: [&dyn Format; 3] =
-    [&anthropic::FORMAT, &openai_chat::FORMAT, &openai_responses::FORMAT];
+pub(crate) static READERS: [Reader; 3] =
+    [Reader::of::<Messages>(), Reader::of::<Completions>(), Reader::of::<Responses>()];
 
-/// The frames of a body of server-sent events, as they are written.
+impl Reader {
+    const fn of<W: Spelling>() -> Self {
+        Self { path_end: W::PATH_END, read: W::read }
+    }
+}
+
+/// The frames of a body, as they are written.
 #[derive(Debug, Default)]
-pub(crate) struct SseFrames {
+pub(crate) struct Frames {
     pieces: Vec<Piece>,
 }
 
-impl SseFrames {
+impl Frames {
+    /// A server-sent event with a name.
     pub(crate) fn named(&mut self, event: &str, data: &str) {
         self.raw(format!("event: {event}\ndata: {data}\n\n").as_bytes());
     }
 
+    /// A server-sent event without one.
     pub(crate) fn unnamed(&mut self, data: &str) {
         self.raw(format!("data: {data}\n\n").as_bytes());
     }
 
+    /// A comment among server-sent events.
     pub(crate) fn comment(&mut self) {
         self.raw(b": keep-alive\n\n");
     }
 
+    /// One chunk of these bytes.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.pieces.push(Piece::Bytes(bytes.to_vec()));
     }

@@ -48,6 +48,7 @@ mod sent;
 #[cfg(feature = "wiremock")]
 pub mod wiremock;
 
+pub use format::HttpWire;
 pub use gate::Gate;
 pub use recording::Recording;
 pub use replay::{ReceivedRequest, ReplayServer};

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::{
-    format::{Format, SseFrames},
+    format::{Frames, Spelling},
     gate::Gate,
     json::{array, null, object, string},
     plan::{Ending, Piece, Plan, PlannedCall, Prose, Render, by_turns},
     reply::OverHttp,
+    script::Script,
     sent::{SentCall, SentPart, SentRequest, SentResult, content_text, read_arguments, strings},
 };
 
@@ -19,53 +20,32 @@ pub type Reply = crate::Reply<OverHttp<Completions>>;
 #[derive(Debug, Clone, Copy)]
 pub enum Completions {}
 
-impl Reply {
-    /// A reply that says nothing yet and ends well.
-    pub fn new() -> Self {
-        Self::of(&FORMAT)
-    }
-}
-
-impl Default for Reply {
-    fn default() -> Self {
+impl Script<Completions> {
+    /// A conversation over Chat Completions.
+    pub fn openai_chat() -> Self {
         Self::new()
     }
 }
 
 /// What the body of a request says.
 pub fn read_request(body: &Value) -> SentRequest {
-    FORMAT.read(body)
+    Completions::read("", body)
 }
 
-pub(crate) static FORMAT: CompletionsFormat = CompletionsFormat;
+impl Spelling for Completions {
+    const PATH_END: &'static str = "/chat/completions";
 
-#[derive(Debug)]
-pub(crate) struct CompletionsFormat;
-
-impl Format for CompletionsFormat {
-    fn path_end(&self) -> &'static str {
-        "/chat/completions"
-    }
-
-    fn content_type(&self) -> &'static str {
-        "text/event-stream"
-    }
-
-    fn request_id_header(&self) -> &'static str {
-        "x-request-id"
-    }
-
-    fn render(&self, plan: &Plan) -> Vec<Piece> {
+    fn render(plan: &Plan) -> Vec<Piece> {
         let mut renderer = Renderer::default();
         plan.render(&mut renderer);
         renderer.frames.into_pieces()
     }
 
-    fn refusal(&self, code: &str, message: &str) -> String {
+    fn refusal(code: &str, message: &str) -> String {
         object([("error", error(code, message))])
     }
 
-    fn read(&self, body: &Value) -> SentRequest {
+    fn read(_path: &str, body: &Value) -> SentRequest {
         let mut sent = SentRequest::of(body);
         sent.tools = strings(&body["tools"], |tool| called(tool)["name"].as_str());
         for message in body["messages"].as_array().into_iter().flatten() {
@@ -104,7 +84,7 @@ fn called(tool: &Value) -> &Value {
 
 #[derive(Debug, Default)]
 struct Renderer {
-    frames: SseFrames,
+    frames: Frames,
     id: String,
     model: String,
     next_call: usize,

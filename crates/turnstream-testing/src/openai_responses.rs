@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::{
-    format::{Format, SseFrames},
+    format::{Frames, Spelling},
     gate::Gate,
     json::{array, null, object, string},
     plan::{Ending, Piece, Plan, PlannedCall, Prose, Render, by_turns},
     reply::OverHttp,
+    script::Script,
     sent::{SentCall, SentPart, SentRequest, SentResult, content_text, read_arguments, strings},
 };
 
@@ -18,53 +19,32 @@ pub type Reply = crate::Reply<OverHttp<Responses>>;
 #[derive(Debug, Clone, Copy)]
 pub enum Responses {}
 
-impl Reply {
-    /// A reply that says nothing yet and ends well.
-    pub fn new() -> Self {
-        Self::of(&FORMAT)
-    }
-}
-
-impl Default for Reply {
-    fn default() -> Self {
+impl Script<Responses> {
+    /// A conversation over Responses.
+    pub fn openai_responses() -> Self {
         Self::new()
     }
 }
 
 /// What the body of a request says.
 pub fn read_request(body: &Value) -> SentRequest {
-    FORMAT.read(body)
+    Responses::read("", body)
 }
 
-pub(crate) static FORMAT: ResponsesFormat = ResponsesFormat;
+impl Spelling for Responses {
+    const PATH_END: &'static str = "/responses";
 
-#[derive(Debug)]
-pub(crate) struct ResponsesFormat;
-
-impl Format for ResponsesFormat {
-    fn path_end(&self) -> &'static str {
-        "/responses"
-    }
-
-    fn content_type(&self) -> &'static str {
-        "text/event-stream"
-    }
-
-    fn request_id_header(&self) -> &'static str {
-        "x-request-id"
-    }
-
-    fn render(&self, plan: &Plan) -> Vec<Piece> {
+    fn render(plan: &Plan) -> Vec<Piece> {
         let mut renderer = Renderer::default();
         plan.render(&mut renderer);
         renderer.frames.into_pieces()
     }
 
-    fn refusal(&self, code: &str, message: &str) -> String {
+    fn refusal(code: &str, message: &str) -> String {
         object([("error", error(code, message))])
     }
 
-    fn read(&self, body: &Value) -> SentRequest {
+    fn read(_path: &str, body: &Value) -> SentRequest {
         let mut sent = SentRequest::of(body);
         sent.system = content_text(&body["instructions"]);
         sent.tools = strings(&body["tools"], |tool| tool["name"].as_str());
@@ -97,7 +77,7 @@ fn read_item(item: &Value, sent: &mut SentRequest) {
 
 #[derive(Debug, Default)]
 struct Renderer {
-    frames: SseFrames,
+    frames: Frames,
     id: String,
     model: String,
     sequence_number: usize,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    format::HttpWire,
     gate::Gate,
     plan::Piece,
     reply::{OverHttp, Reply},
@@ -163,7 +164,7 @@ impl Recording {
     }
 }
 
-impl<W> From<Reply<OverHttp<W>>> for Recording {
+impl<W: HttpWire> From<Reply<OverHttp<W>>> for Recording {
     fn from(reply: Reply<OverHttp<W>>) -> Self {
         let steps = reply.pieces().into_iter().map(|piece| match piece {
             Piece::Bytes(bytes) => Step::Chunk(bytes),

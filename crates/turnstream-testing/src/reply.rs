@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use serde_json::Value;
 
 use crate::{
-    format::Format,
+    format::HttpWire,
     gate::Gate,
     plan::{Ending, Piece, Plan, PlannedCall, Prose, Step},
 };
@@ -26,7 +26,6 @@ pub struct Reply<F> {
 /// The form of replies that are bytes of the wire `W`.
 #[derive(Debug, Clone)]
 pub struct OverHttp<W> {
-    pub(crate) format: &'static dyn Format,
     status: u16,
     headers: Vec<(String, String)>,
     refusal: Option<String>,
@@ -173,17 +172,18 @@ impl<F> Reply<F> {
     }
 }
 
-impl<W> Reply<OverHttp<W>> {
-    pub(crate) fn of(format: &'static dyn Format) -> Self {
-        let headers = vec![(format.request_id_header().to_owned(), "req_test".to_owned())];
-        let form = OverHttp { format, status: 200, headers, refusal: None, cut_at: None, wire: PhantomData };
+impl<W: HttpWire> Reply<OverHttp<W>> {
+    /// A reply that says nothing yet and ends well.
+    pub fn new() -> Self {
+        let headers = vec![(W::REQUEST_ID_HEADER.to_owned(), "req_test".to_owned())];
+        let form = OverHttp { status: 200, headers, refusal: None, cut_at: None, wire: PhantomData };
         Self { plan: Plan::new(), form }
     }
 
     /// The reply is an error with this status, in the wire's shape, and no stream.
     pub fn refused(mut self, status: u16, code: &str, message: &str) -> Self {
         self.form.status = status;
-        self.form.refusal = Some(self.form.format.refusal(code, message));
+        self.form.refusal = Some(W::refusal(code, message));
         self
     }
 
@@ -225,7 +225,7 @@ impl<W> Reply<OverHttp<W>> {
     pub fn content_type(&self) -> &'static str {
         match self.form.refusal {
             Some(_) => "application/json",
-            None => self.form.format.content_type(),
+            None => W::CONTENT_TYPE,
         }
     }
 
@@ -249,7 +249,7 @@ impl<W> Reply<OverHttp<W>> {
         if let Some(refusal) = &self.form.refusal {
             return vec![Piece::Bytes(refusal.clone().into_bytes())];
         }
-        let mut pieces = self.form.format.render(&self.plan);
+        let mut pieces = W::render(&self.plan);
         let mut left = self.form.cut_at.unwrap_or(usize::MAX);
         pieces.retain_mut(|piece| match piece {
             Piece::Bytes(bytes) => {
@@ -269,6 +269,12 @@ impl<W> Reply<OverHttp<W>> {
             return Vec::new();
         }
         self.plan.calls().map(|call| (call.id.clone(), call.name.clone())).collect()
+    }
+}
+
+impl<W: HttpWire> Default for Reply<OverHttp<W>> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -3,11 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    anthropic,
-    format::Format,
-    openai_chat, openai_responses,
+    format::HttpWire,
     reply::{OverHttp, Reply},
-    sent::SentRequest,
+    sent::{SentRequest, SentResult},
 };
 
 /// A conversation as a provider has its side of it: the replies, one a request, in order.
@@ -29,9 +27,9 @@ use crate::{
 ///     .turn(Reply::new().text(["It ships today."]))
 ///     .start();
 /// let answers = script.clone();
-/// let server = ReplayServer::start_with(move |request| answers.answer(&request.body).into()).await?;
+/// let server = ReplayServer::start_with(move |request| answers.answer(&request.path, &request.body).into()).await?;
 /// // Point the application at `server.base_url()`, run it, and then:
-/// # let ask = |messages: serde_json::Value| script.answer(json!({ "messages": messages }).to_string().as_bytes());
+/// # let ask = |messages: serde_json::Value| script.answer("", json!({ "messages": messages }).to_string().as_bytes());
 /// # ask(json!([{ "role": "user", "content": "Where is A-4471?" }]));
 /// # let call = json!({ "id": "call_1", "function": { "name": "lookup_order", "arguments": "{}" } });
 /// # ask(json!([{ "role": "user", "content": "Where is A-4471?" },
@@ -43,7 +41,6 @@ use crate::{
 #[derive(Debug, Clone)]
 #[must_use = "a script answers nothing before it is started or mounted"]
 pub struct Script<W> {
-    pub(crate) format: &'static dyn Format,
     turns: Vec<Reply<OverHttp<W>>>,
 }
 
@@ -69,28 +66,11 @@ struct State {
     is_verified: bool,
 }
 
-impl Script<anthropic::Messages> {
-    /// A conversation over Anthropic Messages.
-    pub fn anthropic() -> Self {
-        Self { format: &anthropic::FORMAT, turns: Vec::new() }
+impl<W: HttpWire> Script<W> {
+    pub(crate) fn new() -> Self {
+        Self { turns: Vec::new() }
     }
-}
 
-impl Script<openai_chat::Completions> {
-    /// A conversation over Chat Completions.
-    pub fn openai_chat() -> Self {
-        Self { format: &openai_chat::FORMAT, turns: Vec::new() }
-    }
-}
-
-impl Script<openai_responses::Responses> {
-    /// A conversation over Responses.
-    pub fn openai_responses() -> Self {
-        Self { format: &openai_responses::FORMAT, turns: Vec::new() }
-    }
-}
-
-impl<W> Script<W> {
     /// Answers the next request with this reply.
     pub fn turn(mut self, reply: Reply<OverHttp<W>>) -> Self {
         self.turns.push(reply);
@@ -103,15 +83,15 @@ impl<W> Script<W> {
     }
 }
 
-impl<W: Clone> ScriptGuard<W> {
-    /// Takes the body of the next request and answers it. A request for which the script has no turn is
+impl<W: HttpWire> ScriptGuard<W> {
+    /// Takes the next request, its path and body, and answers it. A request for which the script has no turn is
     /// refused with status 400, and kept as a mismatch.
-    pub fn answer(&self, body: &[u8]) -> Reply<OverHttp<W>> {
-        let Script { format, turns } = &self.shared.script;
+    pub fn answer(&self, path: &str, body: &[u8]) -> Reply<OverHttp<W>> {
+        let turns = &self.shared.script.turns;
         let mut state = self.shared.lock();
         let number = state.requests.len() + 1;
         let request = match serde_json::from_slice(body) {
-            Ok(body) => format.read(&body),
+            Ok(body) => W::read(path, &body),
             Err(error) => {
                 state.mismatches.push(format!("request {number} is not JSON: {error}"));
                 SentRequest::default()
@@ -132,7 +112,7 @@ impl<W: Clone> ScriptGuard<W> {
             None => {
                 let message = format!("the script has {} turns, and this is request {number}", turns.len());
                 state.mismatches.push(message.clone());
-                Reply::of(*format).refused(400, "invalid_request_error", &message)
+                Reply::<OverHttp<W>>::new().refused(400, "invalid_request_error", &message)
             }
         }
     }
@@ -195,21 +175,21 @@ impl<W> Drop for Shared<W> {
 
 /// What is missing of the results that a request should carry.
 fn missing_results(request: &SentRequest, calls: &[(String, String)]) -> Option<String> {
-    let want: Vec<&str> = calls.iter().map(|(id, _)| id.as_str()).collect();
-    let all: Vec<&str> = request.results().map(|result| result.call_id.as_str()).collect();
-    let got = all.get(all.len().saturating_sub(want.len())..).unwrap_or_default();
-    if want == got {
+    let all: Vec<&SentResult> = request.results().collect();
+    let got = all.get(all.len().saturating_sub(calls.len())..).unwrap_or_default();
+    let answers = |(id, name): &(String, String), result: &SentResult| match result.call_id.as_str() {
+        "" => *name == result.name,
+        call_id => id == call_id,
+    };
+    if got.len() == calls.len() && calls.iter().zip(got).all(|(call, result)| answers(call, result)) {
         return None;
     }
-    let list = |ids: &[&str]| match ids {
-        [] => "none".to_owned(),
-        ids => ids.join(", "),
-    };
-    let names: Vec<String> = calls.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+    let expected: Vec<String> = calls.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+    let got: Vec<&str> = all.iter().map(|result| result.key()).collect();
     Some(format!(
         "it should carry the results of these calls, in this order\n    expected: {}\n    got:      {}",
-        names.join(", "),
-        list(&all),
+        expected.join(", "),
+        if got.is_empty() { "none".to_owned() } else { got.join(", ") },
     ))
 }
 
@@ -218,7 +198,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::openai_chat::Reply as ChatReply;
+    use crate::openai_chat::{self, Reply as ChatReply};
 
     fn two_calls() -> ScriptGuard<openai_chat::Completions> {
         let calls = [("c1", "lookup_order", json!({ "id": 1 })), ("c2", "lookup_order", json!({ "id": 2 }))];
@@ -238,7 +218,7 @@ mod tests {
         }
         messages
             .extend(results.iter().map(|id| json!({ "role": "tool", "tool_call_id": id, "content": "x" })));
-        script.answer(json!({ "messages": messages }).to_string().as_bytes()).status()
+        script.answer("", json!({ "messages": messages }).to_string().as_bytes()).status()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::format::FORMATS;
+use crate::format::READERS;
 
 /// What a request to a provider says, read from its body with [`SentRequest::read`] or with
 /// `anthropic::read_request` and its like. What a reader does not understand is left out.
@@ -21,6 +21,8 @@ pub struct SentRequest {
     pub parts: Vec<SentPart>,
     /// The body itself.
     pub body: Value,
+    /// What the wire's own rules say against it.
+    broken_rules: Vec<String>,
 }
 
 /// One part of the conversation in a [`SentRequest`].
@@ -49,7 +51,7 @@ pub struct SentText {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SentCall {
-    /// The id.
+    /// The id; empty where the wire sends none.
     pub id: String,
     /// The tool's name.
     pub name: String,
@@ -61,8 +63,11 @@ pub struct SentCall {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SentResult {
-    /// The id of the call that it answers.
+    /// The id of the call that it answers; empty where the wire sends none.
     pub call_id: String,
+    /// The name of the tool, where the wire says it with the result; else empty. Where there is no id, the
+    /// name says which call is answered.
+    pub name: String,
     /// Its text; images and documents are left out.
     pub content: String,
     /// Whether it is marked as an error. Only Anthropic Messages has a mark for it.
@@ -74,8 +79,8 @@ impl SentRequest {
     /// `/responses`. `None` if it is no known wire's, or the body is not JSON.
     pub fn read(path: &str, body: &[u8]) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default();
-        let format = FORMATS.iter().find(|format| path.ends_with(format.path_end()))?;
-        Some(format.read(&serde_json::from_slice(body).ok()?))
+        let reader = READERS.iter().find(|reader| path.ends_with(reader.path_end))?;
+        Some((reader.read)(path, &serde_json::from_slice(body).ok()?))
     }
 
     /// A request of which only what all wires share has been read.
@@ -117,15 +122,16 @@ impl SentRequest {
         })
     }
 
-    /// The result of one call.
-    pub fn result(&self, call_id: &str) -> Option<&SentResult> {
-        self.results().find(|result| result.call_id == call_id)
+    /// The result of one call, by the call's id; where the wire sends none, by the tool's name.
+    pub fn result(&self, call: &str) -> Option<&SentResult> {
+        self.results().find(|result| result.key() == call)
     }
 
-    /// What is wrong with the conversation as every provider sees it: a result that answers no open call,
-    /// an id that two calls have, a call without a result when the conversation goes on.
+    /// What is wrong with the request: a result that answers no open call, an id that two calls have, a call
+    /// without a result when the conversation goes on or the request ends; and what breaks the wire's own
+    /// rules, for example that roles alternate.
     pub fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems = self.broken_rules.clone();
         let mut seen: Vec<&str> = Vec::new();
         let mut open: Vec<&str> = Vec::new();
         // Whether results have begun to come: then the model's message with the calls is over.
@@ -144,20 +150,20 @@ impl SentRequest {
                 SentPart::Text(_) => is_answering = false,
                 SentPart::Call(call) => {
                     is_answering = false;
-                    if seen.contains(&call.id.as_str()) {
+                    if !call.id.is_empty() && seen.contains(&call.id.as_str()) {
                         problems.push(format!("two calls have the id {:?}", call.id));
                     }
                     seen.push(&call.id);
-                    open.push(&call.id);
+                    open.push(call.key());
                 }
                 SentPart::Result(result) => {
                     is_answering = true;
-                    match open.iter().position(|id| *id == result.call_id) {
+                    match open.iter().position(|call| *call == result.key()) {
                         Some(index) => {
                             open.remove(index);
                         }
                         None => {
-                            problems.push(format!("the result for {:?} answers no open call", result.call_id))
+                            problems.push(format!("the result for {:?} answers no open call", result.key()))
                         }
                     }
                 }
@@ -167,6 +173,27 @@ impl SentRequest {
             problems.push(format!("the request ends, but {open:?} have no result"));
         }
         problems
+    }
+
+    /// Keeps that the request breaks a rule of its wire.
+    pub(crate) fn broken_rule(&mut self, rule: String) {
+        self.broken_rules.push(rule);
+    }
+
+    /// Checks that the roles of messages begin with the user's and alternate.
+    pub(crate) fn check_roles<'a>(&mut self, roles: impl IntoIterator<Item = &'a str>) {
+        let mut before = None;
+        for (number, role) in (1..).zip(roles) {
+            match before.replace(role) {
+                None if role != "user" => {
+                    self.broken_rule(format!("the first message is from {role:?}, not from the user"));
+                }
+                Some(before) if before == role => {
+                    self.broken_rule(format!("messages {} and {number} are both from {role:?}", number - 1));
+                }
+                _ => {}
+            }
+        }
     }
 
     pub(crate) fn push_text(&mut self, is_user: bool, text: &str) {
@@ -187,11 +214,27 @@ impl SentCall {
     pub(crate) fn new(id: &str, name: &str, arguments: String) -> Self {
         Self { id: id.to_owned(), name: name.to_owned(), arguments }
     }
+
+    /// What its result names: the id, or without one the tool.
+    fn key(&self) -> &str {
+        if self.id.is_empty() { &self.name } else { &self.id }
+    }
 }
 
 impl SentResult {
     pub(crate) fn new(call_id: &str, content: String, is_error: bool) -> Self {
-        Self { call_id: call_id.to_owned(), content, is_error }
+        Self { call_id: call_id.to_owned(), name: String::new(), content, is_error }
+    }
+
+    /// The same with the tool's name.
+    #[allow(dead_code, reason = "for wires whose results name their tool")]
+    pub(crate) fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    /// Which call it answers: the id, or without one the tool.
+    pub(crate) fn key(&self) -> &str {
+        if self.call_id.is_empty() { &self.name } else { &self.call_id }
     }
 }
 
@@ -297,5 +340,35 @@ mod tests {
                 ]
             );
         }
+    }
+
+    #[test]
+    fn a_result_without_an_id_answers_the_call_of_its_tool() {
+        let call = |name| SentPart::Call(SentCall::new("", name, String::new()));
+        let result = |name| SentPart::Result(SentResult::new("", "sent".to_owned(), false).named(name));
+        let mut request =
+            SentRequest { parts: vec![call("a"), call("b"), call("a")], ..SentRequest::default() };
+        request.parts.extend([result("a"), result("b"), result("a")]);
+        assert_eq!(request.problems(), Vec::<String>::new());
+        assert_eq!(request.result("b").unwrap().content, "sent");
+        request.parts.push(result("b"));
+        assert_eq!(request.problems(), [r#"the result for "b" answers no open call"#]);
+    }
+
+    #[test]
+    fn roles_that_do_not_alternate_are_a_problem_where_the_wire_wants_it() {
+        let message = |role: &str| json!({ "role": role, "content": "Hello." });
+        let problems = |roles: &[&str]| {
+            let messages: Vec<Value> = roles.iter().map(|role| message(role)).collect();
+            anthropic::read_request(&json!({ "messages": messages })).problems()
+        };
+        assert_eq!(problems(&["user", "assistant", "user"]), Vec::<String>::new());
+        assert_eq!(
+            problems(&["assistant", "user", "user"]),
+            [
+                r#"the first message is from "assistant", not from the user"#,
+                r#"messages 2 and 3 are both from "user""#
+            ]
+        );
     }
 }

@@ -26,44 +26,45 @@ use wiremock::{
 };
 
 use crate::{
+    format::HttpWire,
     reply::{OverHttp, Reply},
     script::{Script, ScriptGuard},
     sent::SentRequest,
 };
 
-impl<W> From<&Reply<OverHttp<W>>> for ResponseTemplate {
+impl<W: HttpWire> From<&Reply<OverHttp<W>>> for ResponseTemplate {
     fn from(reply: &Reply<OverHttp<W>>) -> Self {
         let template = Self::new(reply.status()).set_body_raw(reply.body(), reply.content_type());
         reply.headers().fold(template, |template, (name, value)| template.insert_header(name, value))
     }
 }
 
-impl<W> From<Reply<OverHttp<W>>> for ResponseTemplate {
+impl<W: HttpWire> From<Reply<OverHttp<W>>> for ResponseTemplate {
     fn from(reply: Reply<OverHttp<W>>) -> Self {
         Self::from(&reply)
     }
 }
 
-impl<W: Send + Sync> Respond for Reply<OverHttp<W>> {
+impl<W: HttpWire> Respond for Reply<OverHttp<W>> {
     fn respond(&self, _request: &Request) -> ResponseTemplate {
         self.into()
     }
 }
 
-impl<W: Clone + Send + Sync> Respond for ScriptGuard<W> {
+impl<W: HttpWire> Respond for ScriptGuard<W> {
     fn respond(&self, request: &Request) -> ResponseTemplate {
-        self.answer(&request.body).into()
+        self.answer(request.url.path(), &request.body).into()
     }
 }
 
-impl<W: Clone + Send + Sync + 'static> Script<W> {
+impl<W: HttpWire> Script<W> {
     /// Starts the script and mounts it on a server, for all posts to the wire's path, under any prefix.
     ///
     /// Keep the guard until the end of the test, and call [`verify`](ScriptGuard::verify): the server holds
     /// the script too, and where it is dropped last is a matter of luck.
     #[must_use = "the guard says what did not go by the script"]
     pub async fn mount(self, server: &MockServer) -> ScriptGuard<W> {
-        let path = path_regex(format!("{}$", self.format.path_end()));
+        let path = path_regex(format!("{}$", W::PATH_END));
         let guard = self.start();
         Mock::given(method("POST")).and(path).respond_with(guard.clone()).mount(server).await;
         guard

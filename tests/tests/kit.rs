@@ -4,12 +4,15 @@
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "all of it is tests")]
 
 use serde_json::{Value, json};
-use turnstream::{Error, Event, Model, Request, ResultPart, Turn};
+use turnstream::{Error, Event, Message, Model, Part, Request, ResultPart, ToolChoice, Turn};
 use turnstream_testing::{
     HttpWire, OverHttp, Reply, anthropic,
     conformance::{check_laws, cuts_do_not_matter, line},
     events, openai_chat, openai_responses,
-    wiremock::{asks_model, has_result_for, last_user_text, offers_tool},
+    wiremock::{
+        asks_model, chooses_tools, has_error_result_for, has_result, has_result_for, last_user_text,
+        offers_tool, sent_requests, system_text,
+    },
 };
 use turnstream_tests::TestedWire;
 use wiremock::{Mock, MockServer, matchers::method};
@@ -106,6 +109,45 @@ async fn matchers_tell_requests_apart_on_every_wire() {
     checked(TestedWire::Anthropic, anthropic::Reply::new).await;
     checked(TestedWire::OpenAiChat, openai_chat::Reply::new).await;
     checked(TestedWire::OpenAiResponses, openai_responses::Reply::new).await;
+}
+
+#[tokio::test]
+async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
+    async fn checked<W: HttpWire>(wire: TestedWire) {
+        let server = MockServer::start().await;
+        Mock::given(method("POST")).respond_with(Reply::<OverHttp<W>>::new()).mount(&server).await;
+        let call = turnstream::CallPart::new("c1", "look", "{\"id\":1}");
+        let result = ResultPart::text("c1", "look", "sent").with_error();
+        let request = Request::new()
+            .system("Be brief.")
+            .user("Where is it?")
+            .message(Message::new(turnstream::Role::Assistant, vec![Part::Call(call)]))
+            .message(Message::results([result]))
+            .tool(turnstream::ToolSpec::new("look"))
+            .tool_choice(ToolChoice::Tool("look".into()));
+        wire.client(&server.uri()).stream(&request).into_turn().await.unwrap();
+
+        let received = &server.received_requests().await.unwrap()[0];
+        let matches = |matcher: &dyn wiremock::Match| matcher.matches(received);
+        assert!(matches(&asks_model("m")) && !matches(&asks_model("n")));
+        assert!(matches(&system_text("Be brief.")) && !matches(&system_text("Be long.")));
+        assert!(matches(&offers_tool("look")) && !matches(&offers_tool("see")));
+        assert!(matches(&chooses_tools(ToolChoice::Tool("look".into()))));
+        assert!(!matches(&chooses_tools(ToolChoice::Auto)));
+        assert!(matches(&last_user_text("Where is it?")) && !matches(&last_user_text("Where?")));
+        assert!(matches(&has_result_for("c1")) && !matches(&has_result_for("c2")));
+        assert!(!matches(&has_result("c1", "lost")) && !matches(&has_result("c2", "sent")));
+        // The wires that have no mark for errors say so in the text.
+        let marks_errors = wire == TestedWire::Anthropic;
+        assert_eq!(matches(&has_error_result_for("c1")), marks_errors);
+        assert_eq!(matches(&has_result("c1", "sent")), marks_errors);
+        let sent = sent_requests(&server).await;
+        sent[0].assert_sound();
+        assert!(sent[0].result("c1").unwrap().content.ends_with("sent"));
+    }
+    checked::<anthropic::Messages>(TestedWire::Anthropic).await;
+    checked::<openai_chat::Completions>(TestedWire::OpenAiChat).await;
+    checked::<openai_responses::Responses>(TestedWire::OpenAiResponses).await;
 }
 
 #[tokio::test]

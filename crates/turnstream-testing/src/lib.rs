@@ -22,6 +22,7 @@
 //! | an application over real HTTP, request by request | [`Script`] or a wire's `Reply`, with wiremock (feature `wiremock`, on by default) |
 //! | code over `dyn Model`, and the tool loop | [`ScriptedModel`] with [`events::Reply`] |
 //! | cuts, pauses, resets, stalls, slow heads | [`ReplayServer`] with [`Recording`] |
+//! | what a provider really sent | [`Recorder`], [`RecordedTurn`], and the replay server |
 //! | what was sent | [`SentRequest`] |
 //! | a decoder | [`conformance`] |
 //!
@@ -39,6 +40,8 @@ mod json;
 pub mod openai_chat;
 pub mod openai_responses;
 mod plan;
+mod recorded;
+mod recorder;
 mod recording;
 mod replay;
 mod reply;
@@ -50,6 +53,8 @@ pub mod wiremock;
 
 pub use format::HttpWire;
 pub use gate::Gate;
+pub use recorded::{RecordedChunk, RecordedEnd, RecordedRequest, RecordedTurn};
+pub use recorder::Recorder;
 pub use recording::Recording;
 pub use replay::{ReceivedRequest, ReplayServer};
 pub use reply::{OverHttp, Reply};

@@ -6,6 +6,7 @@ use crate::{
     format::HttpWire,
     gate::Gate,
     plan::Piece,
+    recorded::{MASKED, RecordedEnd, RecordedTurn},
     reply::{OverHttp, Reply},
 };
 
@@ -179,6 +180,44 @@ impl<W: HttpWire> From<Reply<OverHttp<W>>> for Recording {
         recording.steps.extend(steps);
         recording
     }
+}
+
+/// A turn with the chunks and at the pace of its recording. [`scaled`](Recording::scaled) makes it faster.
+impl From<&RecordedTurn> for Recording {
+    fn from(turn: &RecordedTurn) -> Self {
+        let mut recording = Self { headers: Vec::new(), ..Self::new("") }.status(turn.status);
+        for (name, value) in turn.headers.iter().filter(|(name, value)| is_served(name, value)) {
+            recording.headers.push((name.clone(), value.clone()));
+        }
+        recording.steps = vec![Step::Wait(turn.head_after), Step::Head];
+        let mut before = Duration::ZERO;
+        let mut wait_until = |after: Duration| {
+            let wait = Step::Wait(after.saturating_sub(before));
+            before = after;
+            wait
+        };
+        for chunk in &turn.chunks {
+            recording.steps.extend([wait_until(chunk.after), Step::Chunk(chunk.bytes.clone())]);
+        }
+        recording.steps.push(wait_until(turn.end_after));
+        recording.ending(match turn.end {
+            RecordedEnd::Whole => Ending::Whole,
+            RecordedEnd::Cut => Ending::Cut,
+        })
+    }
+}
+
+impl From<RecordedTurn> for Recording {
+    fn from(turn: RecordedTurn) -> Self {
+        Self::from(&turn)
+    }
+}
+
+/// Whether a header of a recording is served again: not those that say how the bytes were carried, and
+/// none whose value was not kept.
+fn is_served(name: &str, value: &str) -> bool {
+    const CARRIAGE: [&str; 4] = ["connection", "content-length", "keep-alive", "transfer-encoding"];
+    !CARRIAGE.contains(&name) && value != MASKED
 }
 
 impl Step {

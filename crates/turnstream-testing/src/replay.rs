@@ -122,6 +122,11 @@ impl ReplayServer {
         self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What the requests so far say, as far as they went to a known wire's path.
+    pub fn sent_requests(&self) -> Vec<SentRequest> {
+        self.requests().iter().filter_map(ReceivedRequest::sent).collect()
+    }
+
     /// How many connections have been made.
     pub fn connections(&self) -> usize {
         self.shared.counts.borrow().connections

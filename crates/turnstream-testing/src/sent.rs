@@ -1,6 +1,7 @@
 //! [`SentRequest`]: what a request to a provider says, the same for every wire.
 
 use serde_json::Value;
+use turnstream_core::ToolChoice;
 
 use crate::format::READERS;
 
@@ -15,8 +16,8 @@ pub struct SentRequest {
     pub system: String,
     /// The names of the tools on offer, in order.
     pub tools: Vec<String>,
-    /// The tool choice, as the wire writes it.
-    pub tool_choice: Option<Value>,
+    /// The tool choice; `None` where the request has none, or one that is not understood.
+    pub tool_choice: Option<ToolChoice>,
     /// What was said, called and answered, in the order of the body.
     pub parts: Vec<SentPart>,
     /// The body itself.
@@ -87,7 +88,7 @@ impl SentRequest {
     pub(crate) fn of(body: &Value) -> Self {
         Self {
             model: body["model"].as_str().map(str::to_owned),
-            tool_choice: body.get("tool_choice").cloned(),
+            tool_choice: read_tool_choice(&body["tool_choice"]),
             body: body.clone(),
             ..Self::default()
         }
@@ -175,6 +176,17 @@ impl SentRequest {
         problems
     }
 
+    /// Checks that nothing is wrong with the request: [`problems`](Self::problems) is empty.
+    ///
+    /// # Panics
+    ///
+    /// When something is. The message lists everything.
+    #[track_caller]
+    pub fn assert_sound(&self) {
+        let problems = self.problems();
+        assert!(problems.is_empty(), "the request is not sound:\n- {}", problems.join("\n- "));
+    }
+
     /// Keeps that the request breaks a rule of its wire.
     pub(crate) fn broken_rule(&mut self, rule: String) {
         self.broken_rules.push(rule);
@@ -259,6 +271,21 @@ pub(crate) fn read_arguments(arguments: &Value) -> String {
     }
 }
 
+/// A tool choice: a word, or an object whose type or only key is the word, and that names the tool.
+pub(crate) fn read_tool_choice(choice: &Value) -> Option<ToolChoice> {
+    let only_key = || choice.as_object()?.keys().next().map(String::as_str);
+    let word = choice.as_str().or_else(|| choice["type"].as_str()).or_else(only_key)?;
+    match word.to_ascii_lowercase().as_str() {
+        "auto" => Some(ToolChoice::Auto),
+        "none" => Some(ToolChoice::None),
+        "any" | "required" => Some(ToolChoice::Required),
+        word => {
+            let name = choice["name"].as_str().or_else(|| choice.get(word)?["name"].as_str())?;
+            Some(ToolChoice::Tool(name.into()))
+        }
+    }
+}
+
 /// What `read` finds in the elements of a list.
 pub(crate) fn strings<'a>(list: &'a Value, read: impl Fn(&'a Value) -> Option<&'a str>) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(read).map(str::to_owned).collect()
@@ -340,6 +367,33 @@ mod tests {
                 ]
             );
         }
+    }
+
+    #[test]
+    fn tool_choices_read_the_same_on_every_wire() {
+        let tool = || Some(ToolChoice::Tool("look".into()));
+        for (choice, want) in [
+            (json!("auto"), Some(ToolChoice::Auto)),
+            (json!("NONE"), Some(ToolChoice::None)),
+            (json!({ "type": "any" }), Some(ToolChoice::Required)),
+            (json!({ "any": {} }), Some(ToolChoice::Required)),
+            (json!({ "type": "tool", "name": "look" }), tool()),
+            (json!({ "type": "function", "name": "look" }), tool()),
+            (json!({ "type": "function", "function": { "name": "look" } }), tool()),
+            (json!({ "tool": { "name": "look" } }), tool()),
+            (json!({ "type": "allowed_tools", "tools": [] }), None),
+            (Value::Null, None),
+        ] {
+            assert_eq!(read_tool_choice(&choice), want, "{choice}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the request is not sound:\n- the request ends, but [\"c1\"] have no result")]
+    fn a_request_that_is_not_sound_fails_the_test() {
+        let [mut request, ..] = requests();
+        request.parts.pop();
+        request.assert_sound();
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+use turnstream_core::ToolChoice;
 use wiremock::{
     Match, Mock, MockServer, Request, Respond, ResponseTemplate,
     matchers::{method, path_regex},
@@ -71,10 +72,37 @@ impl<W: HttpWire> Script<W> {
     }
 }
 
-/// Matches requests that carry a result for this call.
-pub fn has_result_for(call_id: impl Into<String>) -> impl Match {
-    let call_id = call_id.into();
-    sent(move |request| request.result(&call_id).is_some())
+/// The requests that a server has received so far, as far as they went to a known wire's path.
+///
+/// ```
+/// # async fn check(server: &wiremock::MockServer) {
+/// for request in turnstream_testing::wiremock::sent_requests(server).await {
+///     request.assert_sound();
+/// }
+/// # }
+/// ```
+pub async fn sent_requests(server: &MockServer) -> Vec<SentRequest> {
+    let received = server.received_requests().await.unwrap_or_default();
+    received.iter().filter_map(read).collect()
+}
+
+/// Matches requests that carry a result for this call: its id, or where the wire sends none its tool's name.
+pub fn has_result_for(call: impl Into<String>) -> impl Match {
+    let call = call.into();
+    sent(move |request| request.result(&call).is_some())
+}
+
+/// Matches requests whose result for this call says exactly this.
+pub fn has_result(call: impl Into<String>, content: impl Into<String>) -> impl Match {
+    let (call, content) = (call.into(), content.into());
+    sent(move |request| request.result(&call).is_some_and(|result| result.content == content))
+}
+
+/// Matches requests whose result for this call is marked as an error. Not every wire has such a mark: see
+/// [`SentResult::is_error`](crate::SentResult::is_error).
+pub fn has_error_result_for(call: impl Into<String>) -> impl Match {
+    let call = call.into();
+    sent(move |request| request.result(&call).is_some_and(|result| result.is_error))
 }
 
 /// Matches requests that offer this tool.
@@ -83,10 +111,21 @@ pub fn offers_tool(name: impl Into<String>) -> impl Match {
     sent(move |request| request.offers_tool(&name))
 }
 
+/// Matches requests with this tool choice.
+pub fn chooses_tools(choice: ToolChoice) -> impl Match {
+    sent(move |request| request.tool_choice.as_ref() == Some(&choice))
+}
+
 /// Matches requests for this model.
 pub fn asks_model(model: impl Into<String>) -> impl Match {
     let model = model.into();
     sent(move |request| request.model.as_ref() == Some(&model))
+}
+
+/// Matches requests whose system text is this.
+pub fn system_text(text: impl Into<String>) -> impl Match {
+    let text = text.into();
+    sent(move |request| request.system == text)
 }
 
 /// Matches requests in which the user's last text is this.
@@ -98,7 +137,9 @@ pub fn last_user_text(text: impl Into<String>) -> impl Match {
 /// Matches requests of which this is true. The wire is known by the end of the path; a request to none of
 /// the known paths does not match.
 pub fn sent(is_so: impl Fn(&SentRequest) -> bool + Send + Sync + 'static) -> impl Match {
-    move |request: &Request| {
-        SentRequest::read(request.url.path(), &request.body).is_some_and(|request| is_so(&request))
-    }
+    move |request: &Request| read(request).is_some_and(|request| is_so(&request))
+}
+
+fn read(request: &Request) -> Option<SentRequest> {
+    SentRequest::read(request.url.path(), &request.body)
 }

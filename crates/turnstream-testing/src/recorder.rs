@@ -1,0 +1,210 @@
+//! [`Recorder`]: a wire that keeps what passes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderMap;
+use tokio::time::Instant;
+use turnstream_core::{Decode, End, Error, Event, Events, Head, RawJson, Request, Wire, WireRequest};
+
+use crate::recorded::{
+    RecordedChunk, RecordedEnd, RecordedRequest, RecordedTurn, Secrets, mask_request_headers,
+    mask_response_headers, mask_url,
+};
+
+/// A wire that keeps the last turn that passed through it, bytes and times, as a [`RecordedTurn`].
+///
+/// Give it to a client instead of the wire. Clones share what they keep. A turn is recorded to the end of its
+/// body, which may be a little later than its last event would have come without a recorder. Turns are
+/// recorded one at a time; of a turn that is retried the last attempt is kept.
+///
+/// ```
+/// use turnstream_core::{Model, Request, Wire};
+/// use turnstream_testing::Recorder;
+///
+/// # async fn record<M: Model>(wire: impl Wire, client: impl Fn(Recorder<std::sync::Arc<dyn Wire>>) -> M) -> std::io::Result<()> {
+/// # let wire: std::sync::Arc<dyn Wire> = std::sync::Arc::new(wire);
+/// let recorder = Recorder::new(wire);
+/// let model = client(recorder.clone());       // turnstream::Client::new
+/// let mut turn = model.stream(&Request::new().user("Where is order A-4471?"));
+/// while turn.next().await.is_some() {}
+/// if let Some(recorded) = recorder.turn(turn.head()) {
+///     recorded.save("order-1")?;               // order-1.json and order-1.body
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Recorder<W> {
+    wire: W,
+    last: Arc<Mutex<Option<Arc<Mutex<Draft>>>>>,
+}
+
+/// What has been kept of a turn.
+#[derive(Debug)]
+struct Draft {
+    request: RecordedRequest,
+    secrets: Secrets,
+    asked: Instant,
+    /// When the head of the reply came.
+    answered: Option<Instant>,
+    /// The status and headers of a reply that was refused.
+    refused: Option<(u16, HeaderMap)>,
+    chunks: Vec<(Instant, Vec<u8>)>,
+    end: Option<(Instant, RecordedEnd)>,
+}
+
+impl<W: Wire> Recorder<W> {
+    /// Records what passes through this wire.
+    pub fn new(wire: W) -> Self {
+        Self { wire, last: Arc::default() }
+    }
+
+    /// The last turn, as far as it has come. `head` is that of its stream, [`TurnStream::head`]. `None` if no
+    /// turn was asked for, or no reply came.
+    ///
+    /// [`TurnStream::head`]: turnstream_core::TurnStream::head
+    pub fn turn(&self, head: Option<&Head>) -> Option<RecordedTurn> {
+        let draft = lock(&self.last).clone()?;
+        let draft = lock(&draft);
+        let answered = draft.answered?;
+        let (status, headers) = match &draft.refused {
+            Some((status, headers)) => (*status, mask_response_headers(headers)),
+            None => {
+                head.map_or((200, Vec::new()), |head| (head.status, mask_response_headers(&head.headers)))
+            }
+        };
+        let (ended, end) = draft.end.unwrap_or((Instant::now(), RecordedEnd::Cut));
+        Some(RecordedTurn {
+            wire: self.wire.name().to_owned(),
+            request: draft.request.clone(),
+            status,
+            headers,
+            head_after: answered - draft.asked,
+            chunks: draft.masked_chunks(answered),
+            end_after: ended - answered,
+            end,
+        })
+    }
+
+    fn begin(&self, request: &WireRequest) {
+        let secrets = Secrets::of(request);
+        let mut body = request.body.to_vec();
+        secrets.mask(&mut body);
+        let body = String::from_utf8_lossy(&body);
+        let draft = Draft {
+            request: RecordedRequest {
+                url: mask_url(&request.url),
+                headers: mask_request_headers(request),
+                // A body that is no JSON is kept as a string of it.
+                body: RawJson::parse(&body).unwrap_or_else(|_| serde_json::Value::from(body).into()),
+            },
+            secrets,
+            asked: Instant::now(),
+            answered: None,
+            refused: None,
+            chunks: Vec::new(),
+            end: None,
+        };
+        *lock(&self.last) = Some(Arc::new(Mutex::new(draft)));
+    }
+
+    /// The draft of the turn whose reply begins now.
+    fn answered(&self) -> Option<Arc<Mutex<Draft>>> {
+        let draft = lock(&self.last).clone()?;
+        {
+            let mut draft = lock(&draft);
+            draft.answered = Some(Instant::now());
+            draft.chunks.clear();
+            (draft.refused, draft.end) = (None, None);
+        }
+        Some(draft)
+    }
+}
+
+impl<W: Wire> Wire for Recorder<W> {
+    fn name(&self) -> &'static str {
+        self.wire.name()
+    }
+
+    fn model(&self) -> &str {
+        self.wire.model()
+    }
+
+    fn encode(&self, request: &Request) -> Result<WireRequest, Error> {
+        let encoded = self.wire.encode(request)?;
+        self.begin(&encoded);
+        Ok(encoded)
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        let decoder = self.wire.decoder();
+        match self.answered() {
+            Some(draft) => Box::new(Tap { decoder, draft, held: Events::new(), is_over: false }),
+            None => decoder,
+        }
+    }
+
+    fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
+        if let Some(draft) = self.answered() {
+            let mut draft = lock(&draft);
+            let now = Instant::now();
+            draft.refused = Some((status, headers.clone()));
+            draft.chunks.push((now, body.to_vec()));
+            draft.end = Some((now, RecordedEnd::Whole));
+        }
+        self.wire.refused(status, headers, body)
+    }
+}
+
+/// A decoder that keeps what it is fed.
+struct Tap {
+    decoder: Box<dyn Decode>,
+    draft: Arc<Mutex<Draft>>,
+    /// The turn's last event, held back until the body has ended: with it the transport would stop reading.
+    held: Events,
+    is_over: bool,
+}
+
+impl Decode for Tap {
+    fn feed(&mut self, bytes: &[u8], events: &mut Events) {
+        lock(&self.draft).chunks.push((Instant::now(), bytes.to_vec()));
+        let mut decoded = Events::new();
+        self.decoder.feed(bytes, &mut decoded);
+        for event in decoded {
+            self.is_over |= matches!(event, Ok(Event::TurnFinished(_)) | Err(_));
+            if self.is_over { self.held.push(event) } else { events.push(event) }
+        }
+    }
+
+    fn end(&mut self, end: End, events: &mut Events) {
+        let how = match &end {
+            End::Closed => RecordedEnd::Whole,
+            End::Broken(_) => RecordedEnd::Cut,
+        };
+        lock(&self.draft).end.get_or_insert((Instant::now(), how));
+        self.held.by_ref().for_each(|event| events.push(event));
+        self.decoder.end(end, events);
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_over || self.decoder.is_settled()
+    }
+}
+
+impl Draft {
+    /// The chunks without the secrets that they echo, also where a cut goes through one.
+    fn masked_chunks(&self, answered: Instant) -> Vec<RecordedChunk> {
+        let mut body: Vec<u8> = self.chunks.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
+        self.secrets.mask(&mut body);
+        let mut rest = body.into_iter();
+        let chunks = self.chunks.iter().map(|(came, bytes)| RecordedChunk {
+            after: *came - answered,
+            bytes: rest.by_ref().take(bytes.len()).collect(),
+        });
+        chunks.collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is left half done under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

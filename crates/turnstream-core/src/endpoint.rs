@@ -30,6 +30,7 @@ pub struct Endpoint {
     key: Option<SecretString>,
     key_header: Option<KeyHeader>,
     headers: Vec<(String, SecretString)>,
+    idempotency_header: Option<&'static str>,
 }
 
 /// Where a provider's requests go, and how they carry the key.
@@ -55,7 +56,14 @@ impl Endpoint {
     /// An address without a key.
     pub fn new(base_url: impl Into<Cow<'static, str>>, key_header: KeyHeader) -> Self {
         let preset = Preset { name: "", base_url: base_url.into(), key_header };
-        Self { preset, base_url: None, key: None, key_header: None, headers: Vec::new() }
+        Self {
+            preset,
+            base_url: None,
+            key: None,
+            key_header: None,
+            headers: Vec::new(),
+            idempotency_header: None,
+        }
     }
 
     /// Sets the address and the key's header of the profile `name`, where the caller has given none. A profile
@@ -86,6 +94,12 @@ impl Endpoint {
     pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
+    }
+
+    /// Names the header in which the provider takes an idempotency key: a word of the client's that is the same
+    /// for all attempts of one turn. None by default.
+    pub fn idempotency_header(self, name: Option<&'static str>) -> Self {
+        Self { idempotency_header: name, ..self }
     }
 
     /// Sets the key from the environment.
@@ -156,7 +170,15 @@ impl Endpoint {
         }
         let body = body_with(body, extra)?;
         let url = join(self.address()?, path)?;
-        Ok(WireRequest { url, headers: all, body: body.into(), warnings: Vec::new(), key_header })
+        let idempotency_header = self.idempotency_header.map(header_name).transpose()?;
+        Ok(WireRequest {
+            url,
+            headers: all,
+            body: body.into(),
+            warnings: Vec::new(),
+            idempotency_header,
+            key_header,
+        })
     }
 
     fn address(&self) -> Result<&str, Error> {
@@ -197,6 +219,9 @@ pub struct WireRequest {
     pub body: Bytes,
     /// Settings that the wire had no word for.
     pub warnings: Vec<Warning>,
+    /// In which header the provider takes an idempotency key, if it does. Whoever sends the request makes one
+    /// up, unless the header is there.
+    pub idempotency_header: Option<HeaderName>,
     key_header: Option<HeaderName>,
 }
 

@@ -4,10 +4,10 @@ use std::{error::Error as StdError, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
+use crate::redact::Secrets;
+
 /// How much of a body an error keeps, in bytes.
 const BODY_LIMIT: usize = 2048;
-/// The fewest characters of a secret. Shorter ones are words that stand everywhere.
-const SECRET_LENGTH: usize = 6;
 
 /// What went wrong. One word wide.
 ///
@@ -263,22 +263,15 @@ impl Error {
     /// The same error with `***` for each of these secrets, wherever it says one: providers and gateways echo
     /// what they were sent. Secrets of less than six characters are left.
     pub fn redacted(mut self, secrets: &[&str]) -> Self {
-        let mut secrets: Vec<&str> = secrets
-            .iter()
-            .copied()
-            .filter(|secret| secret.chars().nth(SECRET_LENGTH - 1).is_some())
-            .collect();
-        // One secret may be a part of another.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let secrets = Secrets::new(secrets);
         let Inner { message, code, request_id, body, source, .. } = &mut *self.0;
         for text in [Some(message), code.as_mut(), request_id.as_mut(), body.as_mut()].into_iter().flatten() {
-            mask(text, &secrets);
+            secrets.mask_cut(text);
         }
         if let Some(cause) = source {
             let mut words = causes(&**cause);
-            let debug = format!("{cause:?}");
-            mask(&mut words, &secrets);
-            if words != causes(&**cause) || secrets.iter().any(|secret| debug.contains(secret)) {
+            secrets.mask_cut(&mut words);
+            if words != causes(&**cause) || secrets.are_in(&format!("{cause:?}")) {
                 *source = Some(words.into());
             }
         }
@@ -370,23 +363,6 @@ impl Serialize for Error {
             None => line.skip_field("body")?,
         }
         line.end()
-    }
-}
-
-/// Puts `***` for every secret in a text, and for the beginning of one at its end: the text may have been cut.
-fn mask(text: &mut String, secrets: &[&str]) {
-    for secret in secrets {
-        if text.contains(secret) {
-            *text = text.replace(secret, "***");
-        }
-    }
-    let cut = |secret: &&str| {
-        let starts = secret.char_indices().skip(SECRET_LENGTH).filter_map(|(end, _)| secret.get(..end));
-        starts.filter(|start| text.ends_with(start)).map(str::len).max()
-    };
-    if let Some(length) = secrets.iter().filter_map(cut).max() {
-        text.truncate(text.len() - length);
-        text.push_str("***");
     }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     raw_json::{RawJson, tagged},
+    redact::Secrets,
     text::{ArgumentFragment, Arguments, Text},
 };
 
@@ -355,6 +356,20 @@ impl ProviderEvent {
     /// Something of the provider's.
     pub fn new(name: impl Into<Text>, raw: RawJson) -> Self {
         Self { name: name.into(), raw }
+    }
+
+    /// The same with `***` for each of these secrets in its JSON, as [`Error::redacted`](crate::Error::redacted)
+    /// does it. JSON that says none is left as it came.
+    pub fn redacted(self, secrets: &[&str]) -> Self {
+        let secrets = Secrets::new(secrets);
+        if !secrets.are_in(self.raw.as_str()) {
+            return self;
+        }
+        let mut text = self.raw.as_str().to_owned();
+        secrets.mask(&mut text);
+        // A secret that was no text, for example a number, has left a hole in the JSON.
+        let raw = RawJson::parse(&text).unwrap_or_else(|_| serde_json::Value::from("***").into());
+        Self { raw, ..self }
     }
 }
 

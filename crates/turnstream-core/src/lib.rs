@@ -24,6 +24,7 @@ mod model;
 mod ndjson;
 mod preview;
 mod raw_json;
+mod redact;
 mod request;
 mod scan;
 mod sse;

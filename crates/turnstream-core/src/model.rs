@@ -64,6 +64,11 @@ pub trait TurnSource: Stream<Item = Result<Event, Error>> + Send {
     fn warnings(&self) -> &[Warning] {
         &[]
     }
+
+    /// How many requests have been sent for this turn. None by default.
+    fn attempts(&self) -> u32 {
+        0
+    }
 }
 
 /// The head of a reply: status and headers.
@@ -156,6 +161,12 @@ impl TurnStream {
     /// Settings of the request that the wire had no word for.
     pub fn warnings(&self) -> &[Warning] {
         self.source.warnings()
+    }
+
+    /// How many requests have been sent for this turn so far: 1, and one more for each retry. 0 before the
+    /// first poll, and for turns that do not come over HTTP.
+    pub fn attempts(&self) -> u32 {
+        self.source.attempts()
     }
 
     /// Reads the turn to its end and puts it together.

@@ -26,6 +26,14 @@ pub trait Wire: Send + Sync + 'static {
 
     /// What a reply with another status means.
     fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error;
+
+    /// Another form of a request that was refused, for servers that do not know a field of it. Asked at most
+    /// once a turn, with the status and the words of the refusal in `error`. None by default: what was refused
+    /// stays refused.
+    fn other_form(&self, request: &WireRequest, error: &Error) -> Option<WireRequest> {
+        let _ = (request, error);
+        None
+    }
 }
 
 impl<W: Wire + ?Sized> Wire for Arc<W> {
@@ -47,6 +55,10 @@ impl<W: Wire + ?Sized> Wire for Arc<W> {
 
     fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error {
         (**self).refused(status, headers, body)
+    }
+
+    fn other_form(&self, request: &WireRequest, error: &Error) -> Option<WireRequest> {
+        (**self).other_form(request, error)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What went wrong on the way, as an [`Error`]. No URL stands in one: it may hold a key.
 
-use std::{sync::Arc, time::Duration};
+use std::{error::Error as _, sync::Arc, time::Duration};
 
 use turnstream_core::{
     Error, ErrorKind,
@@ -10,13 +10,42 @@ use turnstream_core::{
     },
 };
 
-/// The HTTP client could not be made, for example because the system has no certificates.
-pub(crate) fn of_client(error: Arc<reqwest::Error>) -> Error {
-    Error::new(ErrorKind::Config, "the HTTP client cannot be set up").with_source(error)
+/// Why no HTTP client could be made, for example because the system has no certificates. It is the error of
+/// every turn.
+pub(crate) struct Unusable {
+    message: &'static str,
+    cause: Option<Arc<reqwest::Error>>,
+}
+
+impl Unusable {
+    /// A setting is to blame.
+    pub(crate) fn because(message: &'static str) -> Self {
+        Self { message, cause: None }
+    }
+
+    pub(crate) fn error(&self) -> Error {
+        let error = Error::config(self.message);
+        match &self.cause {
+            Some(cause) => error.with_source(cause.clone()),
+            None => error,
+        }
+    }
+}
+
+impl From<reqwest::Error> for Unusable {
+    fn from(error: reqwest::Error) -> Self {
+        Self { message: "the HTTP client cannot be set up", cause: Some(Arc::new(error)) }
+    }
 }
 
 /// A request got no head.
 pub(crate) fn of_request(error: reqwest::Error) -> Error {
+    if names_certificate(&error) {
+        // A second look at the same certificate helps nobody.
+        let message = "the certificate of the server, or of the proxy, is not accepted";
+        let error = Error::new(ErrorKind::Connect, message).with_source(error.without_url());
+        return error.with_retryable(false);
+    }
     let (kind, message) = if error.is_builder() {
         (ErrorKind::Config, "the request cannot be sent")
     } else if error.is_connect() && error.is_timeout() {
@@ -40,8 +69,9 @@ pub(crate) fn first_byte_timeout(timeout: Option<Duration>) -> Error {
     Error::new(ErrorKind::FirstByteTimeout, message)
 }
 
-pub(crate) fn idle_timeout(timeout: Option<Duration>) -> Error {
-    let message = format!("nothing more of the body came{}", within(timeout));
+pub(crate) fn idle_timeout(timeout: Option<Duration>, pings_count: bool) -> Error {
+    let what = if pings_count { "nothing more of the body" } else { "nothing but pings" };
+    let message = format!("{what} came{}", within(timeout));
     Error::new(ErrorKind::IdleTimeout, message)
 }
 
@@ -87,6 +117,18 @@ pub(crate) fn redirected(status: u16, from: &Url, headers: &HeaderMap) -> Error 
 pub(crate) fn encoding(headers: &HeaderMap) -> Option<&str> {
     let encoding = headers.get(header::CONTENT_ENCODING)?.to_str().unwrap_or("?").trim();
     (!encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity")).then_some(encoding)
+}
+
+/// Whether a certificate is what a connection failed at. The TLS libraries have no type in common that says so.
+fn names_certificate(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(below) = cause {
+        if error.is_connect() && below.to_string().contains("certificate") {
+            return true;
+        }
+        cause = below.source();
+    }
+    false
 }
 
 fn within(timeout: Option<Duration>) -> String {

@@ -28,11 +28,18 @@
 //!   pace. Dropping the stream closes the connection.
 //! - **No retry after output.** The start of a turn and provider events are held back until output follows.
 //!   A turn that fails before that is asked again, by the [`RetryPolicy`]; one that fails later ends in
-//!   its error. Every attempt sends the same bytes.
+//!   its error. Every attempt sends the same bytes, but for the credentials that an [`Authorize`] finds.
+//! - **Retries are seen.** Each is logged (`tracing`, level `WARN`), and
+//!   [`TurnStream::attempts`](turnstream_core::TurnStream::attempts) counts the requests of a turn.
 //! - **Silence has an end.** Connecting, waiting for the head, and waiting between bytes each have their own
 //!   timeout. A whole turn has none unless one is set: long answers are not errors.
-//! - **Keys stay with their host.** Redirects are not followed. A key is not sent over plain `http` to a
-//!   host that is not loopback, unless that is allowed. A key that a reply echoes is masked in the error.
+//! - **Keys stay with their host.** Redirects are not followed. Plain `http` goes to loopback only, unless
+//!   more is allowed. A key that a reply echoes is masked in errors and in
+//!   [`Provider`](turnstream_core::Event::Provider) events, which are the provider's raw words, and the
+//!   headers of the reply that echo it are hidden in `Debug`. What the *model* says is handed on byte for
+//!   byte: a key that stands in its text or in a call's arguments is not taken out.
+//! - **Keys are zeroed** when the wire's config is dropped. What is sent is a copy of them, in the headers of
+//!   the attempt, which is not.
 //! - **Loopback is direct.** No proxy of the environment stands between this machine and itself.
 //!
 //! Turns are polled inside a tokio runtime whose IO and time drivers are enabled.
@@ -44,6 +51,7 @@
 
 mod authorize;
 mod client;
+mod connections;
 mod failure;
 mod retry;
 mod secrets;
@@ -52,4 +60,5 @@ mod turn;
 
 pub use authorize::{Attempt, Authorize, Bearer, BearerToken};
 pub use client::Client;
+pub use reqwest;
 pub use retry::RetryPolicy;

@@ -1,5 +1,7 @@
 //! One turn over HTTP: a state machine that is only moved by being polled.
 
+mod body;
+
 use std::{
     mem,
     pin::Pin,
@@ -7,9 +9,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bytes::Bytes;
 use futures_core::Stream;
-use turnstream_core::{Decode, End, Error, ErrorKind, Event, Events, Head, TurnSource, Warning, WireRequest};
+use turnstream_core::{
+    Error, ErrorKind, Event, Events, Head, TurnSource, Warning, WireRequest,
+    reexports::secrecy::{ExposeSecret, SecretString},
+};
 
 use crate::{
     authorize::Attempt,
@@ -19,20 +23,11 @@ use crate::{
     secrets,
     timer::{Expired, Timer},
 };
+use body::{Draining, Reading, Refused};
 
-/// How much of the body of a refusal is read.
-const REFUSAL_BYTES: usize = 64 << 10;
-/// How long the body of a refusal is waited for. What has come by then is enough for the error.
-const REFUSAL_WAIT: Duration = Duration::from_secs(10);
-/// How much is read after the end of a turn so that its connection can be reused.
-const DRAIN_BYTES: usize = 64 << 10;
-/// How long is waited after the end of a turn so that its connection can be reused.
-const DRAIN_WAIT: Duration = Duration::from_millis(200);
 /// How many events are held back before output. With more of them the turn is on its way, and is not
 /// retried any more.
 const HELD_EVENTS: usize = 64;
-
-type Body = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
 
 /// The source of a [`TurnStream`](turnstream_core::TurnStream) over HTTP.
 ///
@@ -45,8 +40,12 @@ pub(crate) struct HttpTurn {
     attempts: u32,
     /// What was sent last, as far as it is known.
     sent: Option<Attempt>,
+    /// What it carried that nobody else may read.
+    secrets: Vec<SecretString>,
     /// Whether the credentials were renewed after a refusal: once a turn is enough.
     is_renewed: bool,
+    /// Whether the request was given another form after a refusal: once a turn is enough.
+    is_reformed: bool,
     head: Option<Head>,
     /// Decoded and not yet looked at. The socket is read only when it is empty.
     events: Events,
@@ -54,8 +53,8 @@ pub(crate) struct HttpTurn {
     held: Events,
     /// Whether something has been handed out: the turn cannot be asked again.
     is_released: bool,
-    /// The first byte of the body that is not blank.
-    first_byte: Option<u8>,
+    /// Whether the body began as a JSON document does, and not as a stream.
+    is_document: bool,
 }
 
 enum State {
@@ -69,36 +68,6 @@ enum State {
     Done,
 }
 
-/// A reply whose status says no.
-struct Refused {
-    body: Body,
-    start: Vec<u8>,
-}
-
-/// A reply that is decoded.
-struct Reading {
-    /// `None` once it has ended, in whatever way.
-    body: Option<Body>,
-    decoder: Box<dyn Decode>,
-    /// What the timer stands for, if it is armed.
-    wait: Option<Wait>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    /// For the next bytes of the turn.
-    Idle,
-    /// For the last marker, with the reason known.
-    Grace,
-}
-
-/// The rest of a body after the end of the turn.
-struct Draining {
-    body: Body,
-    bytes_left: usize,
-    is_armed: bool,
-}
-
 impl HttpTurn {
     pub(crate) fn new(client: Client, request: WireRequest) -> Self {
         Self {
@@ -108,12 +77,14 @@ impl HttpTurn {
             timer: Timer::default(),
             attempts: 0,
             sent: None,
+            secrets: Vec::new(),
             is_renewed: false,
+            is_reformed: false,
             head: None,
             events: Events::new(),
             held: Events::new(),
             is_released: false,
-            first_byte: None,
+            is_document: false,
         }
     }
 
@@ -126,15 +97,25 @@ impl HttpTurn {
         match &item {
             Ok(Event::TurnFinished(_)) => {
                 self.events = Events::new();
-                self.state = match mem::replace(&mut self.state, State::Done) {
-                    State::Reading(Reading { body: Some(body), .. }) => {
-                        State::Draining(Draining { body, bytes_left: DRAIN_BYTES, is_armed: false })
-                    }
-                    _ => State::Done,
+                let rest = match mem::replace(&mut self.state, State::Done) {
+                    State::Reading(reading) => reading.into_rest(),
+                    _ => None,
                 };
+                self.state = rest.map_or(State::Done, State::Draining);
             }
             Ok(_) => {}
-            Err(_) => {
+            Err(error) => {
+                tracing::debug!(
+                    wire = self.client.wire.name(),
+                    model = self.client.wire.model(),
+                    attempts = self.attempts,
+                    kind = error.kind().as_str(),
+                    status = error.status(),
+                    code = error.code(),
+                    request_id = error.request_id(),
+                    partial = error.partial(),
+                    "the turn failed"
+                );
                 self.events = Events::new();
                 self.state = State::Done;
             }
@@ -170,29 +151,55 @@ impl HttpTurn {
         if let Some(wait) = retries.decide(self.attempts, error) {
             return Some(wait);
         }
-        let is_refused = matches!(error.kind(), ErrorKind::Authentication | ErrorKind::PermissionDenied);
-        if !is_refused || self.is_renewed || self.head.is_none() || !retries.allows(self.attempts) {
+        // Only a refusal by the provider itself is a reason to ask in another way.
+        let is_refused = self.head.as_ref().is_some_and(|head| (400..500).contains(&head.status));
+        if !is_refused || !retries.allows(self.attempts) {
             return None;
         }
-        let (authorize, sent) = (self.client.authorize.as_ref()?, self.sent.as_ref()?);
-        self.is_renewed = authorize.renew(sent, error);
+        self.renew(error).or_else(|| self.reform(error))
+    }
+
+    /// Asks for other credentials.
+    fn renew(&mut self, error: &Error) -> Option<Duration> {
+        let may_help = matches!(error.kind(), ErrorKind::Authentication | ErrorKind::PermissionDenied);
+        if !may_help || self.is_renewed {
+            return None;
+        }
+        self.is_renewed = self.client.authorize.as_ref()?.renew(self.sent.as_ref()?, error);
         self.is_renewed.then_some(Duration::ZERO)
     }
 
+    /// Asks the wire for another form of the request.
+    fn reform(&mut self, error: &Error) -> Option<Duration> {
+        if self.is_reformed {
+            return None;
+        }
+        self.request = self.client.wire.other_form(&self.request, error)?;
+        self.is_reformed = true;
+        Some(Duration::ZERO)
+    }
+
     fn next_decoded(&mut self) -> Option<Result<Event, Error>> {
-        Some(self.events.pop()?.map_err(|error| self.annotate(error)))
+        Some(match self.events.pop()? {
+            // Raw words of the provider's, which may echo what it was sent.
+            Ok(Event::Provider(event)) => Ok(Event::Provider(event.redacted(&self.secrets()))),
+            Ok(event) => Ok(event),
+            Err(error) => Err(self.annotate(error)),
+        })
+    }
+
+    fn secrets(&self) -> Vec<&str> {
+        self.secrets.iter().map(ExposeSecret::expose_secret).collect()
     }
 
     /// Adds what only the head of the reply says to an error, and takes out what only the request may say.
     fn annotate(&self, error: Error) -> Error {
-        let headers = self.sent.as_ref().map_or(&self.request.headers, Attempt::headers);
-        let secrets = secrets::of(headers, &self.request.url);
-        let mut error = error.redacted(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut error = error.redacted(&self.secrets());
         let Some(head) = &self.head else { return error };
         if error.request_id().is_none()
             && let Some(request_id) = head.request_id()
         {
-            error = error.with_request_id(request_id);
+            error = error.with_request_id(request_id).redacted(&self.secrets());
         }
         if error.retry_after().is_none()
             && let Some(wait) = retry_after(head, SystemTime::now())
@@ -202,7 +209,7 @@ impl HttpTurn {
         // An error inside a stream has no status. One that stands there instead of a stream has.
         let stands_alone = match error.kind() {
             ErrorKind::NotAStream => true,
-            ErrorKind::Provider => matches!(self.first_byte, Some(b'{' | b'[')),
+            ErrorKind::Provider => self.is_document,
             _ => false,
         };
         if error.status().is_none() && stands_alone {
@@ -217,6 +224,8 @@ impl HttpTurn {
             State::Unsent => self.start(),
             State::Sending(sending) => match sending.as_mut().poll(context) {
                 Poll::Ready(Sent { attempt, response }) => {
+                    self.secrets = secrets::of(attempt.headers(), attempt.url());
+                    self.secrets.extend(self.client.connections.secrets());
                     self.sent = Some(attempt);
                     match response {
                         Ok(response) => self.take_head(response),
@@ -233,37 +242,26 @@ impl HttpTurn {
                 }
             },
             State::Refused(refused) => {
-                match refused.body.as_mut().poll_next(context) {
-                    Poll::Ready(Some(Ok(chunk))) => {
-                        let room = REFUSAL_BYTES - refused.start.len();
-                        refused.start.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-                        if refused.start.len() < REFUSAL_BYTES {
-                            return Poll::Ready(());
-                        }
-                    }
-                    // What has come is enough for an error.
-                    Poll::Ready(None | Some(Err(_))) => {}
-                    Poll::Pending => drop(ready!(self.timer.poll(context))),
-                }
-                self.refuse();
+                let start = ready!(refused.poll(context, &mut self.timer));
+                self.refuse(&start);
             }
-            State::Reading(_) => return self.read(context),
+            State::Reading(reading) => {
+                let Self { client, timer, events, .. } = self;
+                if ready!(reading.poll(context, &client.settings, timer, events)).is_none() {
+                    // A decoder that keeps its promise has said so itself.
+                    let error =
+                        Error::new(ErrorKind::Truncated, "the body ended, and its decoder said no end");
+                    self.fail(error);
+                } else {
+                    self.is_document = reading.is_document();
+                }
+            }
             State::Waiting => match ready!(self.timer.poll(context)) {
                 Expired::Armed => self.send(),
                 Expired::Total => self.fail(failure::total_timeout(self.client.settings.total_timeout)),
             },
             State::Draining(draining) => {
-                if !mem::replace(&mut draining.is_armed, true) {
-                    self.timer.arm(Some(DRAIN_WAIT));
-                }
-                match draining.body.as_mut().poll_next(context) {
-                    Poll::Ready(Some(Ok(chunk))) if chunk.len() < draining.bytes_left => {
-                        draining.bytes_left -= chunk.len();
-                        return Poll::Ready(());
-                    }
-                    Poll::Ready(_) => {}
-                    Poll::Pending => drop(ready!(self.timer.poll(context))),
-                }
+                ready!(draining.poll(context, &mut self.timer));
                 self.state = State::Done;
             }
             State::Done => {}
@@ -283,16 +281,32 @@ impl HttpTurn {
     /// Begins the next attempt.
     fn send(&mut self) {
         self.attempts += 1;
+        tracing::debug!(
+            wire = self.client.wire.name(),
+            model = self.client.wire.model(),
+            attempt = self.attempts,
+            body_bytes = self.request.body.len(),
+            "a request is sent"
+        );
         self.head = None;
-        self.first_byte = None;
+        self.is_document = false;
         self.sent = None;
         self.timer.arm(self.client.settings.first_byte_timeout);
         self.state = State::Sending(self.client.send(&self.request, self.attempts));
     }
 
-    fn take_head(&mut self, response: reqwest::Response) {
+    fn take_head(&mut self, mut response: reqwest::Response) {
         let status = response.status().as_u16();
-        let head = self.head.insert(Head::new(status, response.headers().clone(), self.attempts));
+        let mut headers = mem::take(response.headers_mut());
+        secrets::hide(&mut headers, &self.secrets);
+        let head = self.head.insert(Head::new(status, headers, self.attempts));
+        tracing::debug!(
+            wire = self.client.wire.name(),
+            model = self.client.wire.model(),
+            attempt = self.attempts,
+            status,
+            "the head of the reply has come"
+        );
         let encoding = failure::encoding(&head.headers);
         match (status, encoding) {
             (300..400, _) if status != 304 => {
@@ -305,81 +319,23 @@ impl HttpTurn {
                 self.fail(error);
             }
             (200..300, None) => {
-                let body: Body = Box::pin(response.bytes_stream());
-                let decoder = self.client.wire.decoder();
-                self.state = State::Reading(Reading { body: Some(body), decoder, wait: None });
+                self.state = State::Reading(Reading::new(response, self.client.wire.decoder()));
             }
             // Compressed words are no words.
-            (_, Some(_)) => self.refuse(),
+            (_, Some(_)) => self.refuse(b""),
             (_, None) => {
-                let idle_timeout = self.client.settings.idle_timeout;
-                self.timer.arm(Some(idle_timeout.map_or(REFUSAL_WAIT, |idle| idle.min(REFUSAL_WAIT))));
-                let body: Body = Box::pin(response.bytes_stream());
-                self.state = State::Refused(Refused { body, start: Vec::new() });
+                let refused = Refused::new(response, &self.client.settings, &mut self.timer);
+                self.state = State::Refused(refused);
             }
         }
     }
 
     /// Says what a reply with another status means.
-    fn refuse(&mut self) {
-        let start = match mem::replace(&mut self.state, State::Done) {
-            State::Refused(refused) => refused.start,
-            _ => Vec::new(),
-        };
+    fn refuse(&mut self, start: &[u8]) {
         let Some(head) = &self.head else { return };
-        let error = self.client.wire.refused(head.status, &head.headers, &start);
+        let error = self.client.wire.refused(head.status, &head.headers, start);
         let status = error.status().unwrap_or(head.status);
         self.fail(error.with_status(status));
-    }
-
-    /// Reads and decodes the next piece of the body.
-    fn read(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Self { client, state, timer, events, first_byte, .. } = self;
-        let State::Reading(reading) = state else { return Poll::Ready(()) };
-        let Some(body) = &mut reading.body else {
-            // A decoder that keeps its promise has said so itself.
-            self.fail(Error::new(ErrorKind::Truncated, "the body ended, and its decoder said no end"));
-            return Poll::Ready(());
-        };
-        let settings = &client.settings;
-        if timer.is_total_over() {
-            reading.end(End::Broken(failure::total_timeout(settings.total_timeout)), events);
-            return Poll::Ready(());
-        }
-        match body.as_mut().poll_next(context) {
-            Poll::Ready(Some(Ok(chunk))) => {
-                if first_byte.is_none() {
-                    *first_byte = chunk.iter().copied().find(|byte| !byte.is_ascii_whitespace());
-                }
-                reading.decoder.feed(&chunk, events);
-                // A ping is life as long as the turn goes on. It does not put off the end that is known.
-                if reading.wait != Some(Wait::Grace) || !events.is_empty() {
-                    reading.wait = None;
-                }
-            }
-            Poll::Ready(Some(Err(error))) => reading.end(End::Broken(failure::of_body(error)), events),
-            Poll::Ready(None) => reading.end(End::Closed, events),
-            Poll::Pending => {
-                let (wait, time) = match reading.decoder.is_settled() {
-                    true => (Wait::Grace, Some(settings.end_grace)),
-                    false => (Wait::Idle, settings.idle_timeout),
-                };
-                // The time begins with the waiting, not with the last bytes: the caller may have been slow.
-                if reading.wait != Some(wait) {
-                    timer.arm(time);
-                    reading.wait = Some(wait);
-                }
-                let end = match (ready!(timer.poll(context)), wait) {
-                    (_, Wait::Grace) => End::Closed,
-                    (Expired::Armed, Wait::Idle) => End::Broken(failure::idle_timeout(settings.idle_timeout)),
-                    (Expired::Total, Wait::Idle) => {
-                        End::Broken(failure::total_timeout(settings.total_timeout))
-                    }
-                };
-                reading.end(end, events);
-            }
-        }
-        Poll::Ready(())
     }
 
     /// Waits for the next attempt and forgets the last one.
@@ -432,12 +388,8 @@ impl TurnSource for HttpTurn {
     fn warnings(&self) -> &[Warning] {
         &self.request.warnings
     }
-}
 
-impl Reading {
-    /// Ends the body. One that has not ended by itself closes its connection.
-    fn end(&mut self, end: End, events: &mut Events) {
-        self.body = None;
-        self.decoder.end(end, events);
+    fn attempts(&self) -> u32 {
+        self.attempts
     }
 }

@@ -18,7 +18,7 @@ pub use turnstream_core::{
     TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning, WireOptions,
 };
 #[cfg(feature = "client")]
-pub use turnstream_http::{Attempt, Authorize, Bearer, BearerToken, Client, RetryPolicy};
+pub use turnstream_http::{Attempt, Authorize, Bearer, BearerToken, Client, RetryPolicy, reqwest};
 #[cfg(all(feature = "tools", feature = "schemars"))]
 pub use turnstream_tools::schemars;
 #[cfg(feature = "tools")]

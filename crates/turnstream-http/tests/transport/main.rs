@@ -9,5 +9,6 @@ mod connections;
 mod replies;
 mod requests;
 mod retries;
+mod secure;
 mod support;
 mod timeouts;

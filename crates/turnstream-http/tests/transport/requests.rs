@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 
-use turnstream_core::{Error, ErrorKind, KeyHeader, Model, Request, TextStream, TurnStream, Warning};
+use turnstream_core::{Error, ErrorKind, Model, Request, TextStream, TurnStream, Warning};
 use turnstream_http::{Client, RetryPolicy};
 use wiremock::{
     Mock, MockServer, ResponseTemplate,
@@ -76,45 +76,95 @@ async fn a_request_that_cannot_be_encoded_is_one_error() {
 }
 
 #[tokio::test]
-async fn a_key_is_not_sent_over_plain_http_to_another_host() {
-    for url in ["http://192.0.2.1", "http://example.test/v1", "http://[2001:db8::1]", "http://localhost.test"]
-    {
-        let mut turn = Client::new(Lines::new(url)).stream(&Request::new());
-        assert_kind(&failure(&mut turn).await, ErrorKind::Config);
-    }
-    for url in ["http://u:p@example.test", "http://example.test?api-key=x", "http://example.test?Token=x"] {
-        let mut turn = Client::new(Lines::keyless(url)).stream(&Request::new());
-        assert_kind(&failure(&mut turn).await, ErrorKind::Config);
-    }
-}
-
-#[tokio::test]
-async fn the_refusal_of_plain_http_says_where_the_key_stands() {
-    let url = "http://192.0.2.1";
-    let table = [
-        (Lines::new(url), "the header `authorization`"),
-        (Lines::new(url).key_header(KeyHeader::Named("X-Portal")), "the header `x-portal`"),
-        (Lines::keyless(url).header("Cookie", "a=b"), "the header `cookie`"),
-        (Lines::keyless("http://u:p@192.0.2.1"), "the password in the address"),
-        (Lines::keyless("http://192.0.2.1?a=b&api-key=x"), "the parameter `api-key` of the address"),
+async fn plain_http_to_another_host_is_refused_with_and_without_a_key() {
+    let urls = [
+        "http://192.0.2.1",
+        "http://example.test/v1",
+        "http://[2001:db8::1]",
+        "http://localhost.test",
+        "http://127.0.0.1.example.test",
+        "http://u:p@example.test",
+        "http://example.test?api-key=x",
     ];
-    let rest = "would send a key over plain http to a host that is not loopback; use https, or `allow_insecure_http`";
-    for (wire, place) in table {
-        let error = failure(&mut Client::new(wire).stream(&Request::new())).await;
-        assert_eq!(error.message(), format!("{place} {rest}"));
+    for url in urls {
+        for wire in [Lines::new(url), Lines::keyless(url)] {
+            let error = failure(&mut Client::new(wire).stream(&Request::new())).await;
+            assert_kind(&error, ErrorKind::Config);
+            assert!(error.message().contains("`allow_insecure_http`"), "{error}");
+        }
     }
 }
 
 #[test]
-fn plain_http_is_fine_on_loopback_without_a_key_and_if_allowed() {
+fn plain_http_is_fine_on_loopback_and_if_allowed() {
     // A request that was refused has no warnings. Nothing is polled, so nothing is sent.
     let is_fine = |client: Client| !client.stream(&Request::new()).warnings().is_empty();
     for host in ["127.0.0.1", "127.8.9.1", "[::1]", "[::ffff:127.0.0.1]", "localhost", "a.localhost"] {
         assert!(is_fine(client(&format!("http://{host}:1/v1"))), "{host}");
     }
-    assert!(is_fine(Client::new(Lines::keyless("http://example.test?api-version=1").header("x-trace", "1"))));
     assert!(!is_fine(client("http://example.test")));
     assert!(is_fine(client("http://example.test").allow_insecure_http(true)));
+    assert!(is_fine(client("https://example.test")));
+}
+
+/// The value of a header in each request.
+fn sent(server: &Server, header: &str) -> Vec<Option<String>> {
+    let value = |request: &String| {
+        request.lines().find_map(|line| Some(line.strip_prefix(header)?.strip_prefix(": ")?.to_owned()))
+    };
+    server.requests().iter().map(value).collect()
+}
+
+#[tokio::test]
+async fn attempts_of_a_turn_share_an_idempotency_key_and_turns_do_not() {
+    let good = || vec![chunked(&["reason stop", "end"]), last_chunk()];
+    let refusal = || vec![sized("503 Full", "", "")];
+    let server = Server::start([refusal(), refusal(), good(), good(), good()]).await;
+    let client = client(server.url()).idempotency_header("Idempotency-Key");
+    for _ in 0..2 {
+        assert_eq!(words(&mut client.stream(&Request::new())).await, ["start -", "end"]);
+    }
+    let keys: Vec<String> = sent(&server, "idempotency-key").into_iter().map(Option::unwrap).collect();
+    assert_eq!((&keys[0], &keys[0]), (&keys[1], &keys[2]));
+    assert_ne!(keys[2], keys[3]);
+    let is_random = |key: &String| key.len() == 43 && key.starts_with("turnstream-");
+    assert!(keys.iter().all(is_random), "{keys:?}");
+    let requests = server.requests();
+    assert_eq!((&requests[0], &requests[0]), (&requests[1], &requests[2]));
+
+    let wire = Lines::new(server.url()).header("idempotency-key", "mine");
+    let mine = Client::new(wire).idempotency_header("idempotency-key");
+    assert_eq!(words(&mut mine.stream(&Request::new())).await, ["start -", "end"]);
+    assert_eq!(sent(&server, "idempotency-key")[4].as_deref(), Some("mine"));
+    let bad = mine.idempotency_header("no name");
+    assert_kind(&failure(&mut bad.stream(&Request::new())).await, ErrorKind::Config);
+}
+
+#[tokio::test]
+async fn a_proxy_that_was_set_is_used_for_every_host_and_none_where_that_was_set() {
+    let good = || vec![chunked(&["reason stop", "end"]), last_chunk()];
+    let (proxy, server) = (Server::start([good(), good()]).await, Server::start([good()]).await);
+    let through = client(server.url()).proxy(proxy.url().to_owned());
+    assert_eq!(words(&mut through.stream(&Request::new())).await, ["start -", "end"]);
+    let far = client("http://example.test").allow_insecure_http(true).proxy(proxy.url().to_owned());
+    assert_eq!(words(&mut far.stream(&Request::new())).await, ["start -", "end"]);
+    let direct = through.no_proxy();
+    assert_eq!(words(&mut direct.stream(&Request::new())).await, ["start -", "end"]);
+    assert_eq!((proxy.counts().requests, server.counts().requests), (2, 1));
+    let line = format!("POST {}/turn HTTP/1.1", server.url());
+    let requests = proxy.requests();
+    let lines: Vec<&str> = requests.iter().filter_map(|request| request.lines().next()).collect();
+    assert_eq!(lines, [line.as_str(), "POST http://example.test/turn HTTP/1.1"]);
+}
+
+#[tokio::test]
+async fn a_client_of_the_callers_own_is_the_one_that_sends() {
+    let server = Server::start([vec![chunked(&["reason stop", "end"]), last_chunk()]]).await;
+    let http = reqwest::Client::builder().user_agent("mine/1").no_proxy().build().unwrap();
+    let client = client(server.url()).http_client(http);
+    assert_eq!(words(&mut client.stream(&Request::new())).await, ["start -", "end"]);
+    assert_eq!(sent(&server, "user-agent"), [Some("mine/1".to_owned())]);
+    assert_eq!(sent(&server, "authorization"), [Some("Bearer sk-SECRET-1".to_owned())]);
 }
 
 #[test]
@@ -191,7 +241,7 @@ async fn a_proxy_of_the_environment_is_used_but_not_for_loopback() {
     if std::env::var_os(CHILD).is_some() {
         let server = Server::start([good()]).await;
         for url in [server.url(), "http://example.test"] {
-            let client = Client::new(Lines::keyless(url)).retries(RetryPolicy::never());
+            let client = client(url).retries(RetryPolicy::never()).allow_insecure_http(true);
             assert_eq!(words(&mut client.stream(&Request::new())).await, ["start -", "end"], "{url}");
         }
         assert_eq!(server.counts().requests, 1);

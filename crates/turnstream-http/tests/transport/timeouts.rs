@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, advance, pause};
-use turnstream_core::{ErrorKind, Request};
-use turnstream_http::RetryPolicy;
+use turnstream_core::{ErrorKind, Request, TurnStream};
+use turnstream_http::{Client, RetryPolicy};
 
 use crate::support::{
     Gate, Server, Step, assert_kind, chunk, chunked, client, failure, hold, last_chunk, next, poll_once,
@@ -174,22 +174,96 @@ async fn a_settled_turn_on_a_silent_socket_is_finished_after_the_grace() {
     server.until(|counts| counts.closed == 1).await;
 }
 
-#[tokio::test]
-async fn pings_do_not_put_off_the_end_that_is_known() {
+/// A turn whose reason has come, and the gate before each of its pings.
+async fn settled_and_pinging(pings: usize, set: impl Fn(Client) -> Client) -> (Server, TurnStream, Gate) {
     let gate = Gate::new();
-    let steps =
-        vec![chunked(&["text hi", "reason stop"]), Step::Wait(gate.clone()), chunk(&[": ping"]), hold()];
+    let mut steps = vec![chunked(&["text hi", "reason stop"])];
+    for _ in 0..pings {
+        steps.extend([Step::Wait(gate.clone()), chunk(&[": ping"])]);
+    }
+    steps.push(hold());
     let server = Server::start([steps]).await;
-    let mut turn = client(server.url()).stream(&Request::new());
+    let mut turn = set(client(server.url())).stream(&Request::new());
     assert_eq!(word(&next(&mut turn).await.unwrap()), "start -");
     assert_eq!(word(&next(&mut turn).await.unwrap()), "text hi");
-    pause();
-    let began = Instant::now();
     assert!(poll_once(&mut turn).await.is_pending());
-    advance(Duration::from_millis(1500)).await;
+    (server, turn, gate)
+}
+
+/// Lets so much time pass, and a ping come all the way.
+async fn ping_after(server: &Server, turn: &mut TurnStream, gate: &Gate, wait: Duration) {
+    pause();
+    advance(wait).await;
+    assert!(poll_once(turn).await.is_pending());
+    tokio::time::resume();
+    let bytes = server.counts().bytes;
     gate.open();
+    server.until(|counts| counts.bytes > bytes).await;
+    for _ in 0..1000 {
+        assert!(poll_once(turn).await.is_pending());
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_ping_begins_the_grace_anew_and_silence_ends_it() {
+    let (server, mut turn, gate) = settled_and_pinging(3, |client| client).await;
+    for _ in 0..3 {
+        ping_after(&server, &mut turn, &gate, Duration::from_millis(1500)).await;
+    }
+    pause();
+    let silent = Instant::now();
     assert_eq!(words(&mut turn).await, ["part", "end"]);
-    assert_eq!(began.elapsed().as_secs(), 2);
+    assert!((1..=2).contains(&silent.elapsed().as_secs()), "{:?}", silent.elapsed());
+}
+
+#[tokio::test]
+async fn pings_without_end_do_not_put_off_the_end_that_is_known() {
+    let (server, mut turn, gate) = settled_and_pinging(13, |client| client).await;
+    for _ in 0..13 {
+        ping_after(&server, &mut turn, &gate, Duration::from_millis(1500)).await;
+    }
+    // Ten times the grace have nearly passed.
+    pause();
+    let silent = Instant::now();
+    assert_eq!(words(&mut turn).await, ["part", "end"]);
+    assert!(silent.elapsed() < Duration::from_millis(700), "{:?}", silent.elapsed());
+}
+
+#[tokio::test]
+async fn pings_that_do_not_count_do_not_put_off_the_end_either() {
+    let (server, mut turn, gate) = settled_and_pinging(1, |client| client.pings_count(false)).await;
+    ping_after(&server, &mut turn, &gate, Duration::from_millis(1500)).await;
+    pause();
+    let silent = Instant::now();
+    assert_eq!(words(&mut turn).await, ["part", "end"]);
+    assert!(silent.elapsed() < SECOND, "{:?}", silent.elapsed());
+}
+
+#[tokio::test]
+async fn only_events_are_life_where_pings_do_not_count() {
+    let gate = Gate::new();
+    let mut steps = vec![chunked(&["text a"])];
+    for frame in [": ping", "text b", ": ping", ": ping"] {
+        steps.extend([Step::Wait(gate.clone()), chunk(&[frame])]);
+    }
+    steps.push(hold());
+    let server = Server::start([steps]).await;
+    let client = client(server.url()).idle_timeout(SECOND * 10).pings_count(false);
+    let mut turn = client.stream(&Request::new());
+    assert_eq!(word(&next(&mut turn).await.unwrap()), "start -");
+    assert_eq!(word(&next(&mut turn).await.unwrap()), "text a");
+    assert!(poll_once(&mut turn).await.is_pending());
+    ping_after(&server, &mut turn, &gate, SECOND * 6).await;
+    gate.open();
+    assert_eq!(word(&next(&mut turn).await.unwrap()), "text b");
+    assert!(poll_once(&mut turn).await.is_pending());
+    ping_after(&server, &mut turn, &gate, SECOND * 4).await;
+    ping_after(&server, &mut turn, &gate, SECOND * 4).await;
+    pause();
+    let error = next(&mut turn).await.unwrap().unwrap_err();
+    assert_kind(&error, ErrorKind::IdleTimeout);
+    assert_eq!(error.message(), "nothing but pings came within 10s");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A wire of one word a frame, a server that follows a script, and small helpers.
 
 mod log;
+mod secure;
 mod server;
 mod wire;
 
@@ -12,6 +13,7 @@ use turnstream_http::{Client, RetryPolicy};
 
 pub(crate) use self::{
     log::Log,
+    secure::{Answer, Authority, SecureServer, tunnel},
     server::{Gate, Server, Step, chunk, chunked, hold, last_chunk, sized},
     wire::Lines,
 };

@@ -11,6 +11,7 @@ use crate::{
     ndjson::NdjsonFramer,
     scan::is_json,
     sse::SseFramer,
+    sse_or_json::SseOrJsonFramer,
     wire::{Decode, End, Events, Limits},
 };
 
@@ -62,6 +63,9 @@ pub type SseDecoder<I> = Decoder<SseFramer, I>;
 /// Decodes a body of JSON lines.
 pub type NdjsonDecoder<I> = Decoder<NdjsonFramer, I>;
 
+/// Decodes a body of server-sent events or of JSON values.
+pub type SseOrJsonDecoder<I> = Decoder<SseOrJsonFramer, I>;
+
 impl<F: Framer, I: Interpret> Decoder<F, I> {
     /// A decoder for one body.
     pub fn new(rules: Rules, limits: Limits, interpreter: I) -> Self {
@@ -90,6 +94,12 @@ impl<F: Framer, I: Interpret> Decoder<F, I> {
         if ledger.is_over() {
             return;
         }
+        let end = match end {
+            End::Closed if framer.is_torn() => {
+                End::Broken(Error::new(ErrorKind::Truncated, "the body ended in the middle of its JSON"))
+            }
+            end => end,
+        };
         let Some(body) = framer.foreign() else {
             if ledger.finishes_at(&end) {
                 interpreter.body_ended(ledger);
@@ -128,7 +138,7 @@ impl<F: Framer, I: Interpret> Decode for Decoder<F, I> {
     }
 
     fn is_settled(&self) -> bool {
-        self.ledger.is_settled()
+        self.ledger.is_settled() && !self.framer.is_torn()
     }
 }
 

@@ -38,6 +38,12 @@ pub trait Framer: Send {
     /// After [`finish`](Self::finish): the start of a body that is not of this framing, at most 64 KiB, so that
     /// it can be shown, or read as an error. `None` for a body that is, and for an empty one.
     fn foreign(&self) -> Option<&[u8]>;
+
+    /// Whether the framing itself says that more had to come: an array that nothing closed. A body that ends
+    /// so was cut, whatever its frames say. Most framings cannot tell, and say no.
+    fn is_torn(&self) -> bool {
+        false
+    }
 }
 
 /// One frame, lent by the framer.

@@ -17,6 +17,7 @@ mod event;
 mod frame;
 mod ids;
 mod json_text;
+mod json_values;
 mod ledger;
 mod lines;
 mod message;
@@ -28,13 +29,14 @@ mod redact;
 mod request;
 mod scan;
 mod sse;
+mod sse_or_json;
 mod text;
 mod turn;
 mod wire;
 
 pub use conversation::Conversation;
 pub use count::Count;
-pub use driver::{BadFrame, Decoder, Interpret, NdjsonDecoder, SseDecoder};
+pub use driver::{BadFrame, Decoder, Interpret, NdjsonDecoder, SseDecoder, SseOrJsonDecoder};
 pub use endpoint::{Endpoint, KeyHeader, WireRequest};
 pub use envelope::{ErrorEnvelope, refused};
 pub use error::{Error, ErrorKind};
@@ -46,6 +48,7 @@ pub use event::{
 pub use frame::{Frame, FrameError, Framer};
 pub use ids::IdForm;
 pub use json_text::{JsonText, SurrogateJoiner};
+pub use json_values::JsonValuesFramer;
 pub use ledger::{Announcement, BodyEnd, Closing, Key, Ledger, Rules};
 pub use message::{
     Audio, CallPart, Document, Image, Message, OpaquePart, Part, ReasoningPart, ResultContent, ResultPart,
@@ -58,6 +61,7 @@ pub use raw_json::{RawFields, RawJson};
 pub use request::{OutputSchema, ReasoningEffort, Request, ToolChoice, ToolSpec, Warning, WireOptions};
 pub use scan::{JsonScanner, is_json};
 pub use sse::SseFramer;
+pub use sse_or_json::SseOrJsonFramer;
 pub use text::{ArgumentFragment, Arguments, Text};
 pub use turn::{AbortedCall, FinishedCall, Turn, TurnBuilder, TurnError};
 pub use wire::{Decode, End, Events, Limits, Wire};

@@ -45,6 +45,9 @@ pub struct SseFramer {
     saw_field: bool,
     saw_anything: bool,
     ended: bool,
+    takes_bare_json: bool,
+    /// The block that is being read is bare JSON.
+    is_bare: bool,
 }
 
 /// The limit counts a frame's data so far and the line that is being read, together. A comment or an ignored
@@ -64,6 +67,8 @@ impl Framer for SseFramer {
             saw_field: false,
             saw_anything: false,
             ended: false,
+            takes_bare_json: false,
+            is_bare: false,
         }
     }
 
@@ -116,6 +121,13 @@ impl Framer for SseFramer {
 }
 
 impl SseFramer {
+    /// The same framer, for which a block of lines that begins with `{` or `[`, in the place of a field's
+    /// name, is a frame: the lines are its data as they stand. Without this such lines are ignored, as the
+    /// standard says.
+    pub fn with_bare_json(self) -> Self {
+        Self { takes_bare_json: true, ..self }
+    }
+
     /// True once a line with a field that the standard knows (`data`, `event`, `id`, `retry`) has ended. At
     /// [`finish`](Self::finish) a last line without an end counts too.
     ///
@@ -174,7 +186,12 @@ impl SseFramer {
         };
         let value = line.end - value.len()..line.end;
         self.saw_anything = true;
+        let begins_bare = self.takes_bare_json && matches!(self.data, Data::Absent);
         match name {
+            _ if self.is_bare => self.join(Some(line)),
+            [b'{' | b'[', ..] if begins_bare => {
+                (self.is_bare, self.data) = (true, Data::Line(line));
+            }
             b"data" => match self.data {
                 Data::Absent => self.data = Data::Line(value),
                 Data::Line(_) | Data::Joined => self.join(Some(value)),
@@ -208,6 +225,7 @@ impl SseFramer {
     fn end_block(&mut self) -> Option<Data> {
         mem::swap(&mut self.event, &mut self.lent_event);
         self.event.clear();
+        self.is_bare = false;
         let data = mem::replace(&mut self.data, Data::Absent);
         let has_text = self.bytes_of(&data).iter().any(|&byte| byte != b'\n');
         has_text.then_some(data)
@@ -271,6 +289,28 @@ enum Data {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bare_json_is_a_frame_only_where_it_is_asked_for() {
+        let body = b"data: 1\n\n{\n  \"error\": {\n: x\n  data: 2\n  }\n}\n\n[3]\n\ndata: 4\n{\n\n";
+        let frames = |mut framer: SseFramer, size: usize| {
+            let mut frames = Vec::new();
+            for chunk in body.chunks(size) {
+                framer.push(chunk);
+                while let Some(frame) = framer.next_frame() {
+                    frames.push(frame.unwrap().data.to_owned());
+                }
+            }
+            frames
+        };
+        for size in [1, 7, usize::MAX] {
+            assert_eq!(frames(SseFramer::new(LIMIT), size), ["1", "4"]);
+            assert_eq!(
+                frames(SseFramer::new(LIMIT).with_bare_json(), size),
+                ["1", "{\n  \"error\": {\n  data: 2\n  }\n}", "[3]", "4"]
+            );
+        }
+    }
 
     const LIMIT: usize = 1024;
 

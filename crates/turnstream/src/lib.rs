@@ -32,8 +32,8 @@ pub use turnstream_tools::{
 pub mod wire {
     pub use turnstream_core::{
         Announcement, BadFrame, BodyEnd, Closing, Count, Decode, Decoder, End, Endpoint, ErrorEnvelope,
-        Events, Frame, FrameError, Framer, IdForm, Interpret, JsonScanner, JsonText, Key, Ledger,
-        NdjsonDecoder, NdjsonFramer, RawFields, Rules, SseDecoder, SseFramer, SurrogateJoiner, Wire,
-        WireRequest, is_json, reexports, refused,
+        Events, Frame, FrameError, Framer, IdForm, Interpret, JsonScanner, JsonText, JsonValuesFramer, Key,
+        Ledger, NdjsonDecoder, NdjsonFramer, RawFields, Rules, SseDecoder, SseFramer, SseOrJsonDecoder,
+        SseOrJsonFramer, SurrogateJoiner, Wire, WireRequest, is_json, reexports, refused,
     };
 }

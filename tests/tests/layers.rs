@@ -10,8 +10,13 @@ use std::{
 use serde::Deserialize;
 
 /// The packages that do no IO, and know no clock, task or random number.
-const PURE: [&str; 4] =
-    ["turnstream-core", "turnstream-anthropic", "turnstream-openai-chat", "turnstream-openai-responses"];
+const PURE: [&str; 5] = [
+    "turnstream-core",
+    "turnstream-anthropic",
+    "turnstream-ollama",
+    "turnstream-openai-chat",
+    "turnstream-openai-responses",
+];
 
 /// What they may not reach, by whatever way.
 const IMPURE: [&str; 11] = [

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use turnstream::{
     anthropic::Anthropic,
+    ollama::Ollama,
     openai_chat::{self, OpenAiChat},
     openai_responses::{self, OpenAiResponses},
     wire::Wire,
@@ -25,6 +26,7 @@ pub(crate) struct WireChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WireName {
     AnthropicMessages,
+    Ollama,
     OpenaiChat,
     OpenaiResponses,
 }
@@ -56,6 +58,20 @@ impl WireChoice {
                     wire = wire.base_url(base_url);
                 }
                 if let Some(key) = key(Some("ANTHROPIC_API_KEY")) {
+                    wire = wire.key(key);
+                }
+                Arc::new(wire)
+            }
+            WireName::Ollama => {
+                let (mut wire, variable) = match self.profile.as_deref() {
+                    None => (Ollama::from_env(model), None),
+                    Some("cloud") => (Ollama::cloud(model), Some("OLLAMA_API_KEY")),
+                    Some(profile) => bail!("ollama has no profile `{profile}`"),
+                };
+                if let Some(base_url) = base_url {
+                    wire = wire.base_url(base_url);
+                }
+                if let Some(key) = key(variable) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "anthropic")]
 pub use turnstream_anthropic as anthropic;
+#[cfg(feature = "ollama")]
+pub use turnstream_ollama as ollama;
 #[cfg(feature = "openai-chat")]
 pub use turnstream_openai_chat as openai_chat;
 #[cfg(feature = "openai-responses")]

@@ -58,6 +58,8 @@
 //!   [`Options::num_ctx`].
 //! - A model that is loaded first answers nothing for up to minutes, not even headers: give the client a long
 //!   first-byte timeout.
+//! - `OLLAMA_HOST` often names another machine over plain `http`. The client refuses that unless it is told
+//!   that the network is safe: `Client::allow_insecure_http`.
 //! - A model without tools answers 400 to a request that offers some.
 //! - A call that the server cannot read comes as text, the model's markup in it.
 //!

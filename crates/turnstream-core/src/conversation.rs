@@ -1,6 +1,9 @@
 //! A [`Conversation`]: messages in order, with ids that stay unique and calls that are all answered.
 
-use std::collections::HashSet;
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +13,18 @@ use crate::{
 };
 
 /// The messages of a conversation, oldest first.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Conversation {
     messages: Vec<Message>,
+    /// The ids of all calls, once one was asked for: a reply is appended in the time that it takes itself.
+    #[serde(skip)]
+    ids: Option<Ids>,
 }
+
+/// The ids that are taken, each with the number that the next fresh one made of it may have.
+#[derive(Clone, Default)]
+struct Ids(HashMap<Text, u64>);
 
 impl Conversation {
     /// An empty conversation.
@@ -49,15 +59,12 @@ impl Conversation {
     /// Appends a model's message and hands back the ids under which its calls stand now, in order:
     /// a call whose id occurred before has a fresh one.
     pub fn push_reply(&mut self, mut message: Message) -> Vec<Text> {
-        let mut taken: HashSet<Text> =
-            self.messages.iter().flat_map(Message::calls).map(|call| call.id.clone()).collect();
+        let taken = self.ids.get_or_insert_with(|| Ids::of(&self.messages));
         let mut ids = Vec::new();
         for part in &mut message.parts {
             if let Part::Call(call) = part {
-                if !taken.insert(call.id.clone()) {
-                    let fresh = fresh(&call.id, &taken);
+                if let Some(fresh) = taken.take(&call.id) {
                     call.original_id = Some(std::mem::replace(&mut call.id, fresh));
-                    taken.insert(call.id.clone());
                 }
                 ids.push(call.id.clone());
             }
@@ -123,7 +130,20 @@ impl IntoIterator for Conversation {
 
 impl From<Vec<Message>> for Conversation {
     fn from(messages: Vec<Message>) -> Self {
-        Self { messages }
+        Self { messages, ids: None }
+    }
+}
+
+/// The ids follow from the messages.
+impl PartialEq for Conversation {
+    fn eq(&self, other: &Self) -> bool {
+        self.messages == other.messages
+    }
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Conversation").field("messages", &self.messages).finish()
     }
 }
 
@@ -135,13 +155,26 @@ impl Extend<Message> for Conversation {
     }
 }
 
-/// An id like `id` that is not taken: deterministic, so that call and result agree.
-fn fresh(id: &str, taken: &HashSet<Text>) -> Text {
-    // Counting from 2 as people do: the first call keeps the provider's id.
-    (2_u64..)
-        .map(|number| Text::from(format!("{id}_{number}")))
-        .find(|candidate| !taken.contains(candidate))
-        .expect("fewer than 2^64 ids are taken")
+impl Ids {
+    fn of(messages: &[Message]) -> Self {
+        Self(messages.iter().flat_map(Message::calls).map(|call| (call.id.clone(), FIRST_FRESH)).collect())
+    }
+
+    /// Takes an id. If it is taken already, takes a fresh one made of it and hands that back: deterministic, so
+    /// that call and result agree.
+    fn take(&mut self, id: &Text) -> Option<Text> {
+        let Some(next) = self.0.get(id).copied() else {
+            self.0.insert(id.clone(), FIRST_FRESH);
+            return None;
+        };
+        let (number, fresh) = (next..)
+            .map(|number| (number, Text::from(format!("{id}_{number}"))))
+            .find(|(_, candidate)| !self.0.contains_key(candidate))
+            .expect("fewer than 2^64 ids are taken");
+        self.0.insert(id.clone(), number + 1);
+        self.0.insert(fresh.clone(), FIRST_FRESH);
+        Some(fresh)
+    }
 }
 
 /// The open call that a result for `id` answers: the one of that id, or the first that had it and got a
@@ -152,6 +185,9 @@ fn take_answered(open: &mut Vec<(Text, Option<Text>)>, id: &str) -> Option<Text>
     let position = same.or_else(had_it)?;
     Some(open.remove(position).0)
 }
+
+/// Counting from 2 as people do: the first call keeps the provider's id.
+const FIRST_FRESH: u64 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -167,6 +203,19 @@ mod tests {
         let mut conversation = Conversation::new();
         assert_eq!(conversation.push_reply(reply(&["x:0", "x:0"])), ["x:0", "x:0_2"]);
         assert_eq!(conversation.push_reply(reply(&["x:0"])), ["x:0_3"]);
+    }
+
+    #[test]
+    fn an_id_that_was_made_fresh_before_is_known_after_json_and_from_messages() {
+        let mut conversation = Conversation::new();
+        conversation.push_reply(reply(&["x", "x_2", "x"]));
+        let json = serde_json::to_string(&conversation).unwrap();
+        let mut read: Conversation = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, conversation);
+        let mut made = Conversation::from(conversation.messages().to_vec());
+        for known in [&mut conversation, &mut read, &mut made] {
+            assert_eq!(known.push_reply(reply(&["x", "x_2", "x_3"])), ["x_4", "x_2_2", "x_3_2"]);
+        }
     }
 
     #[test]

@@ -71,8 +71,10 @@ pub enum ErrorKind {
     LimitExceeded,
     /// A setting cannot be used: a bad URL, key or tool name, or something the wire cannot express.
     Config,
-    /// A tool ended the run.
+    /// A tool ended the run, or a source of tools could not list them.
     Tool,
+    /// A run could not be written down, and did not go on. What had been written is still there.
+    Checkpoint,
     /// The caller cancelled.
     Cancelled,
 }
@@ -99,6 +101,7 @@ impl ErrorKind {
             Self::LimitExceeded => "limit_exceeded",
             Self::Config => "config",
             Self::Tool => "tool",
+            Self::Checkpoint => "checkpoint",
             Self::Cancelled => "cancelled",
         }
     }

@@ -60,6 +60,16 @@ impl Answer {
         Self { is_error: true, ..self }
     }
 
+    /// The same answer with each of its texts changed: shortened, or with something taken out of it.
+    pub fn map_text(mut self, mut change: impl FnMut(String) -> String) -> Self {
+        for content in &mut self.content {
+            if let ResultContent::Text(text) = content {
+                *text = change(std::mem::take(text));
+            }
+        }
+        self
+    }
+
     /// Its parts, in order.
     pub fn content(&self) -> &[ResultContent] {
         &self.content
@@ -89,6 +99,34 @@ impl Answer {
             return Ok(Self::new().text(serde_json::from_str::<String>(&json).map_err(unwritable)?));
         }
         Ok(Self::new().text(json))
+    }
+
+    /// The same answer with so many bytes of text at most, and a note where the rest was.
+    pub(crate) fn limited(self, max_bytes: usize) -> Self {
+        let bytes: usize = self.texts().map(str::len).sum();
+        if bytes <= max_bytes {
+            return self;
+        }
+        let (mut left, mut shown) = (max_bytes, 0);
+        let mut limited = self.map_text(|mut text| {
+            let fits = text.len() <= left;
+            text.truncate(text.floor_char_boundary(left));
+            shown += text.len();
+            // Behind the cut nothing is shown, be it as short as it may.
+            left = if fits { left - text.len() } else { 0 };
+            text
+        });
+        limited.content.retain(|content| !matches!(content, ResultContent::Text(text) if text.is_empty()));
+        limited.text(format!(
+            "[Cut here: the answer has {bytes} bytes of text, and these are the first {shown}.]"
+        ))
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.content.iter().filter_map(|content| match content {
+            ResultContent::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
     }
 
     /// A failure in words for the model.
@@ -156,6 +194,19 @@ mod tests {
         let answer = Answer::new().text("a").json(json!([1])).with_error();
         assert_eq!(Answer::of(answer.clone()).unwrap(), answer);
         assert_eq!(Answer::of(()).unwrap(), Answer::new());
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_cut_between_characters_with_a_note() {
+        let image = || Image::base64("image/png", "iVBORw0KGgo=");
+        let answer = || Answer::new().text("abc").image(image()).text("déf").text("ghi").with_error();
+        assert_eq!(answer().limited(10), answer(), "it fits");
+        let note =
+            |shown| format!("[Cut here: the answer has 10 bytes of text, and these are the first {shown}.]");
+        // The second byte of the `é` does not fit.
+        let want = Answer::new().text("abc").image(image()).text("d").text(note(4)).with_error();
+        assert_eq!(answer().limited(5), want);
+        assert_eq!(answer().limited(0), Answer::new().image(image()).text(note(0)).with_error());
     }
 
     #[test]

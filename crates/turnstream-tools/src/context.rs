@@ -1,12 +1,7 @@
 //! [`CallContext`]: what a handler may know of the call that it answers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use turnstream_core::{CallIndex, RawJson, Text};
 
 use crate::event::HandlerProgress;
@@ -19,7 +14,8 @@ pub struct CallContext {
     pub(crate) call: CallIndex,
     pub(crate) id: Text,
     pub(crate) name: Text,
-    pub(crate) cancelled: Arc<AtomicBool>,
+    /// Closed when nobody waits any more.
+    pub(crate) waiting: watch::Receiver<()>,
     pub(crate) progress: mpsc::Sender<HandlerProgress>,
 }
 
@@ -34,8 +30,9 @@ impl CallContext {
         self.call
     }
 
-    /// The id under which the result goes back. It is unique in the conversation, save where the handler
-    /// runs [eagerly](crate::Tool::eager): then it is the provider's, which may repeat.
+    /// The id under which the result goes back: the key for a side that must do nothing twice, for a call that is
+    /// run again after a kill has it still. It is unique in the conversation, save where the handler runs
+    /// [eagerly](crate::Tool::eager): then it is the provider's, which may repeat.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -49,7 +46,18 @@ impl CallContext {
     /// is up. An async handler is dropped then and need not ask. Blocking work in `spawn_blocking` goes on,
     /// and should ask now and then.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.waiting.has_changed().is_err()
+    }
+
+    /// Waits until [`is_cancelled`](Self::is_cancelled): for tasks that the handler has started, which would go
+    /// on without it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn cancelled(&self) {
+        let mut waiting = self.waiting.clone();
+        while waiting.changed().await.is_ok() {}
     }
 
     /// Says how far the handler has come, as a [`HandlerProgress`] event of the run.
@@ -61,14 +69,5 @@ impl CallContext {
         let report = HandlerProgress { turn: self.turn, call: self.call, progress };
         // A report that finds no room is worth less than a handler that waits.
         let _ = self.progress.try_send(report);
-    }
-}
-
-/// Says that a call is cancelled when it goes out of scope, however that happens.
-pub(crate) struct CancelOnDrop(pub(crate) Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, VecDeque},
     panic::AssertUnwindSafe,
-    sync::{Arc, atomic::AtomicBool},
     task::{Context, Poll},
     time::Duration,
 };
@@ -11,17 +10,13 @@ use std::{
 use futures_util::FutureExt;
 use tokio::{
     runtime::Handle,
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{self, JoinError, JoinSet},
 };
 use turnstream_core::CallIndex;
 
 use crate::{
-    answer::Answer,
-    context::{CallContext, CancelOnDrop},
-    error::ToolError,
-    event::HandlerProgress,
-    tool::Prepared,
+    answer::Answer, context::CallContext, error::ToolError, event::HandlerProgress, tool::Prepared,
     turns::Call,
 };
 
@@ -42,6 +37,8 @@ pub(crate) struct Handlers {
 /// A handler that is about to start.
 struct Queued {
     context: CallContext,
+    /// Dropped when nobody waits for the answer any more, however that comes.
+    waits: watch::Sender<()>,
     handler: Prepared,
     time_limit: Option<Duration>,
     runtime: Handle,
@@ -80,23 +77,24 @@ impl Handlers {
         handler: Prepared,
         time_limit: Option<Duration>,
     ) {
+        let (waits, waiting) = watch::channel(());
         let context = CallContext {
             turn,
             call: call.call,
             id: call.id,
             name: call.name,
-            cancelled: Arc::new(AtomicBool::new(false)),
+            waiting,
             progress: self.progress_sender.clone(),
         };
-        self.queued.push(Queued { context, handler, time_limit, runtime });
+        self.queued.push(Queued { context, waits, handler, time_limit, runtime });
     }
 
     /// Starts what is queued, each in a task of its own.
     pub(crate) fn start_queued(&mut self) {
-        for Queued { context, handler, time_limit, runtime } in self.queued.drain(..) {
-            let (call, cancelled) = (context.call, context.cancelled.clone());
+        for Queued { context, waits, handler, time_limit, runtime } in self.queued.drain(..) {
+            let call = context.call;
             let task = async move {
-                let _cancel = CancelOnDrop(cancelled);
+                let _waits = waits;
                 let answer = AssertUnwindSafe(handler.run(context)).catch_unwind();
                 let answer = match time_limit {
                     Some(limit) => {
@@ -109,6 +107,11 @@ impl Handlers {
             let task = self.tasks.spawn_on(task, &runtime);
             self.calls.insert(task.id(), call);
         }
+    }
+
+    /// Takes back what is queued, and hands out whose calls those were.
+    pub(crate) fn unqueue(&mut self) -> impl Iterator<Item = CallIndex> {
+        self.queued.drain(..).map(|queued| queued.context.call)
     }
 
     /// What has happened since. Never ready while nothing runs.

@@ -56,19 +56,24 @@
 
 mod answer;
 mod checkpoint;
+mod clock;
 mod context;
 mod error;
 mod event;
 mod handlers;
+mod offer;
 mod outcome;
 mod parameters;
 mod reply;
 mod run;
 mod schema;
+mod sink;
+mod source;
 mod tool;
 mod tool_loop;
 mod toolset;
 mod turns;
+mod wrap;
 
 #[cfg(feature = "schemars")]
 pub use schemars;
@@ -84,6 +89,9 @@ pub use outcome::{Outcome, RunStatus, StatusKind};
 pub use parameters::{Given, Parameters};
 pub use run::Run;
 pub use schema::Schema;
+pub use sink::CheckpointSink;
+pub use source::ToolSource;
 pub use tool::Tool;
-pub use tool_loop::ToolLoop;
+pub use tool_loop::{Progress, ToolLoop};
 pub use toolset::Toolset;
+pub use wrap::{Next, ToolCall};

@@ -24,6 +24,9 @@ pub struct Outcome {
     pub calls: u32,
     /// How the last turn ended; `None` if it ended in an error, or none did.
     pub reason: Option<Reason>,
+    /// Why the last checkpoint is not in the [sink](crate::CheckpointSink), if it is not: the run had ended when
+    /// it could not be written. What the sink has is older than what stands here.
+    pub unsaved: Option<Error>,
     pub(crate) text: String,
 }
 
@@ -58,6 +61,15 @@ pub enum RunStatus {
     /// The model made more calls than it may. None of the last turn's ran but those of
     /// [eager](crate::Tool::eager) tools that came before the limit was passed.
     MaxCalls,
+    /// The run has used as many [tokens](crate::ToolLoop::max_total_tokens) as it may, and the model wants to go
+    /// on. The results of its last calls are in the conversation.
+    MaxTokens,
+    /// The run has taken as much [time](crate::ToolLoop::max_time) as it may. Handlers that ran were aborted, and
+    /// of a turn that streamed the conversation has what came whole.
+    MaxTime,
+    /// The caller's [condition](crate::ToolLoop::stop_when) said stop. The results of the last calls are in the
+    /// conversation.
+    StopCondition,
     /// Calls wait to be approved, or for a result from outside. Decide them in the checkpoint and
     /// [resume](crate::ToolLoop::resume), or at once with [`Run::approve`](crate::Run::approve) and its like.
     Waiting(Checkpoint),
@@ -77,6 +89,9 @@ impl RunStatus {
             Self::Stopped(_) => StatusKind::Stopped,
             Self::MaxTurns => StatusKind::MaxTurns,
             Self::MaxCalls => StatusKind::MaxCalls,
+            Self::MaxTokens => StatusKind::MaxTokens,
+            Self::MaxTime => StatusKind::MaxTime,
+            Self::StopCondition => StatusKind::StopCondition,
             Self::Waiting(_) => StatusKind::Waiting,
             Self::Failed(_) => StatusKind::Failed,
             Self::Cancelled => StatusKind::Cancelled,
@@ -91,6 +106,9 @@ impl fmt::Display for StatusKind {
             Self::Stopped => "stopped",
             Self::MaxTurns => "max_turns",
             Self::MaxCalls => "max_calls",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTime => "max_time",
+            Self::StopCondition => "stop_condition",
             Self::Waiting => "waiting",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -111,6 +129,12 @@ pub enum StatusKind {
     MaxTurns,
     /// See [`RunStatus::MaxCalls`].
     MaxCalls,
+    /// See [`RunStatus::MaxTokens`].
+    MaxTokens,
+    /// See [`RunStatus::MaxTime`].
+    MaxTime,
+    /// See [`RunStatus::StopCondition`].
+    StopCondition,
     /// See [`RunStatus::Waiting`].
     Waiting,
     /// See [`RunStatus::Failed`].
@@ -128,12 +152,31 @@ pub(crate) enum End {
 }
 
 impl End {
+    /// What the caller is told; `checkpoint` writes down a run that waits.
+    pub(crate) fn into_status(self, checkpoint: impl FnOnce() -> Checkpoint) -> RunStatus {
+        match self {
+            Self::Verdict(Verdict::Finished) => RunStatus::Finished,
+            Self::Verdict(Verdict::Stopped(reason)) => RunStatus::Stopped(reason),
+            Self::Verdict(Verdict::MaxTurns) => RunStatus::MaxTurns,
+            Self::Verdict(Verdict::MaxCalls) => RunStatus::MaxCalls,
+            Self::Verdict(Verdict::MaxTokens) => RunStatus::MaxTokens,
+            Self::Verdict(Verdict::MaxTime) => RunStatus::MaxTime,
+            Self::Verdict(Verdict::StopCondition) => RunStatus::StopCondition,
+            Self::Waiting => RunStatus::Waiting(checkpoint()),
+            Self::Failed(error) => RunStatus::Failed(error),
+            Self::Cancelled => RunStatus::Cancelled,
+        }
+    }
+
     pub(crate) fn kind(&self) -> StatusKind {
         match self {
             Self::Verdict(Verdict::Finished) => StatusKind::Finished,
             Self::Verdict(Verdict::Stopped(_)) => StatusKind::Stopped,
             Self::Verdict(Verdict::MaxTurns) => StatusKind::MaxTurns,
             Self::Verdict(Verdict::MaxCalls) => StatusKind::MaxCalls,
+            Self::Verdict(Verdict::MaxTokens) => StatusKind::MaxTokens,
+            Self::Verdict(Verdict::MaxTime) => StatusKind::MaxTime,
+            Self::Verdict(Verdict::StopCondition) => StatusKind::StopCondition,
             Self::Waiting => StatusKind::Waiting,
             Self::Failed(_) => StatusKind::Failed,
             Self::Cancelled => StatusKind::Cancelled,
@@ -146,6 +189,9 @@ impl End {
             Self::Verdict(Verdict::Finished | Verdict::Stopped(_)) => "the turn did not end well",
             Self::Verdict(Verdict::MaxTurns) => "there were too many turns",
             Self::Verdict(Verdict::MaxCalls) => "there were too many calls",
+            Self::Verdict(Verdict::MaxTokens) => "the run's tokens were used up",
+            Self::Verdict(Verdict::MaxTime) => "the run's time was up",
+            Self::Verdict(Verdict::StopCondition) => "the run was stopped",
             Self::Waiting => "it waits for a decision",
             Self::Failed(_) => "the run ended in an error",
             Self::Cancelled => "the run was cancelled",

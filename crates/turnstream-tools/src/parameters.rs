@@ -1,6 +1,6 @@
 //! [`Parameters`]: what a handler can take.
 
-use serde::de::{DeserializeOwned, value::StrDeserializer};
+use serde::de::{DeserializeOwned, Error as _, value::StrDeserializer};
 use turnstream_core::{Arguments, InputKind, RawJson};
 
 /// What a handler can take as its arguments.
@@ -113,7 +113,18 @@ impl Parameters for () {
 fn read<T: DeserializeOwned>(arguments: &Arguments, input: InputKind) -> Result<T, serde_json::Error> {
     match input {
         InputKind::Text => T::deserialize(StrDeserializer::new(arguments.as_str())),
-        _ => arguments.parse(),
+        _ => arguments.parse().map_err(|error| located::<T>(arguments, error)),
+    }
+}
+
+/// The error with the path of the place that does not fit: a line and a column say little to a model.
+fn located<T: DeserializeOwned>(arguments: &Arguments, error: serde_json::Error) -> serde_json::Error {
+    let mut deserializer = serde_json::Deserializer::from_str(arguments.json());
+    match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Err(found) if found.path().iter().next().is_some() => {
+            serde_json::Error::custom(format_args!("`{}`: {}", found.path(), found.inner()))
+        }
+        _ => error,
     }
 }
 
@@ -160,7 +171,32 @@ mod tests {
     #[test]
     fn an_error_says_where() {
         let error = LookupOrder::read(&"{\"order_id\": 1}".into(), InputKind::Json).unwrap_err();
-        assert!(error.to_string().contains("expected a string at line 1 column 14"), "{error}");
+        let want = "`order_id`: invalid type: integer `1`, expected a string at line 1 column 14";
+        assert_eq!(error.to_string(), want);
+    }
+
+    #[test]
+    fn an_error_says_where_in_what_is_nested() {
+        #[derive(Debug, Deserialize)]
+        struct Cart {
+            #[expect(dead_code, reason = "it is only read")]
+            items: Vec<Item>,
+        }
+        #[derive(Debug, Deserialize)]
+        struct Item {
+            #[expect(dead_code, reason = "it is only read")]
+            qty: u32,
+        }
+        let misfit = |arguments: &str| {
+            <Given<Cart> as Parameters>::read(&arguments.into(), InputKind::Json).unwrap_err().to_string()
+        };
+        assert_eq!(
+            misfit(r#"{"items": [{"qty": 1}, {"qty": 2}, {"qty": "three"}]}"#),
+            "`items[2].qty`: invalid type: string \"three\", expected u32 at line 1 column 50"
+        );
+        let missing = "`items[0]`: missing field `qty` at line 1 column 13";
+        assert_eq!(misfit(r#"{"items": [{}]}"#), missing);
+        assert_eq!(misfit("{}"), "missing field `items` at line 1 column 2");
     }
 
     #[test]

@@ -60,7 +60,17 @@ impl Reply {
 
     /// The turn as far as it came, with the malformed calls in its message.
     pub(crate) fn turn(&self) -> Turn {
-        let mut turn = self.turn.clone().build();
+        self.mended(self.turn.clone())
+    }
+
+    /// The same, and what may still be on its way.
+    pub(crate) fn into_turn(mut self) -> (Turn, TurnStream) {
+        let turn = std::mem::take(&mut self.turn);
+        (self.mended(turn), self.stream)
+    }
+
+    fn mended(&self, turn: TurnBuilder) -> Turn {
+        let mut turn = turn.build();
         let mut ended = self.calls.clone();
         ended.sort_unstable();
         let calls = turn.parts.iter_mut().filter_map(|part| match part {

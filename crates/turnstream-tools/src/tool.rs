@@ -12,7 +12,13 @@ use serde::Serialize;
 use serde_json::Value;
 use turnstream_core::{Arguments, Error, ErrorKind, InputKind, RawJson, Text, ToolSpec};
 
-use crate::{answer::Answer, context::CallContext, error::ToolError, parameters::Parameters};
+use crate::{
+    answer::Answer,
+    context::CallContext,
+    error::ToolError,
+    parameters::Parameters,
+    wrap::{Next, ToolCall, Wrapped, Wrapper},
+};
 
 /// Something that a model can call.
 ///
@@ -48,8 +54,23 @@ use crate::{answer::Answer, context::CallContext, error::ToolError, parameters::
 ///
 /// # Common issues
 ///
-/// - A handler that blocks a thread stalls everything on that thread. Put the blocking work into
-///   `tokio::task::spawn_blocking` and await that.
+/// - A handler that blocks a thread (a file, a synchronous database, long arithmetic) stalls everything on that
+///   thread, other runs among it. Put the blocking work into `tokio::task::spawn_blocking` and await that. It
+///   goes on when its call is cancelled, and can [ask](CallContext::is_cancelled):
+///
+/// ```
+/// # use serde_json::{Value, json};
+/// # use turnstream_tools::Tool;
+/// let count = Tool::new("count_words").handler_with_context(|args: Value, context| async move {
+///     let count = move || -> std::io::Result<usize> {
+///         let text = std::fs::read_to_string(args["path"].as_str().unwrap_or_default())?;
+///         Ok(text.lines().take_while(|_| !context.is_cancelled()).map(|line| line.split(' ').count()).sum())
+///     };
+///     Ok(json!({ "words": tokio::task::spawn_blocking(count).await?? }))
+/// });
+/// # let _ = count;
+/// ```
+///
 /// - A tool without a handler is allowed: the run then [waits](crate::RunStatus::Waiting) for its results.
 #[derive(Clone)]
 pub struct Tool {
@@ -62,6 +83,8 @@ pub struct Tool {
     handler: Option<Arc<dyn Handler>>,
     #[expect(clippy::type_complexity, reason = "a name for it would be used once")]
     approval: Option<Arc<dyn Fn(&Value) -> bool + Send + Sync>>,
+    /// The innermost first.
+    wrappers: Vec<Wrapper>,
     timeout: Option<Duration>,
     is_sequential: bool,
     is_eager: bool,
@@ -80,6 +103,7 @@ impl Tool {
             input: InputKind::Json,
             handler: None,
             approval: None,
+            wrappers: Vec::new(),
             timeout: None,
             is_sequential: false,
             is_eager: false,
@@ -139,9 +163,35 @@ impl Tool {
             let args = A::read(arguments, input)?;
             let function = function.clone();
             let run = move |context| async move { Answer::of(function(args, context).await?) };
-            Ok(Prepared(Box::new(move |context| Box::pin(run(context)))))
+            Ok(Prepared::new(move |context| Box::pin(run(context))))
         };
         Self { derived_parameters: A::schema(), handler: Some(Arc::new(handler)), ..self }
+    }
+
+    /// Puts a function around each call: a log, a cache, something that takes secrets out. It sees the call, and
+    /// hands it on with [`Next::run`] or answers itself. One that is added later stands around those before.
+    /// What it does takes part in the call's time, and a panic of it is an error result.
+    ///
+    /// ```
+    /// use serde_json::Value;
+    /// use turnstream_tools::Tool;
+    ///
+    /// let lookup = Tool::new("lookup_order").handler(|args: Value| async move { Ok(args) }).wrap(
+    ///     |call, next| async move {
+    ///         eprintln!("{} {}", call.name, call.arguments);
+    ///         let answer = next.run(call).await?;
+    ///         Ok(answer.map_text(|text| text.replace("hunter2", "***")))
+    ///     },
+    /// );
+    /// # let _ = lookup;
+    /// ```
+    pub fn wrap<F, Fut>(mut self, wrapper: F) -> Self
+    where
+        F: Fn(ToolCall, Next) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Answer, ToolError>> + Send + 'static,
+    {
+        self.wrappers.push(Arc::new(move |call, next| Box::pin(wrapper(call, next))));
+        self
     }
 
     /// Runs its calls alone: one starts when all calls in front of it have ended, and the calls behind it wait
@@ -221,14 +271,16 @@ impl Tool {
         arguments: &Arguments,
         input: InputKind,
     ) -> Option<Result<Prepared, ToolError>> {
-        let handler = self.handler.as_ref()?;
+        let mut handler = self.handler.clone()?;
+        for wrapper in &self.wrappers {
+            let (name, wrapper) = (self.name.clone(), wrapper.clone());
+            handler = Arc::new(Wrapped { name, inner: handler, wrapper });
+        }
         let input = if self.input == InputKind::Text { InputKind::Text } else { input };
         // A `Deserialize` of the caller's runs here, and its panic is no reason to end the run.
         let prepared = catch_unwind(AssertUnwindSafe(|| handler.prepare(arguments, input)));
         Some(match prepared {
-            Ok(prepared) => prepared.map_err(|error| {
-                ToolError::new(format!("The arguments do not fit the tool: {error}")).with_source(error)
-            }),
+            Ok(prepared) => prepared.map_err(misfit),
             Err(_) => Err(ToolError::new("The arguments do not fit the tool.")),
         })
     }
@@ -244,6 +296,30 @@ impl Tool {
         };
         // When the caller's function fails, a person decides.
         catch_unwind(AssertUnwindSafe(|| approval(&value))).unwrap_or(true)
+    }
+
+    /// The same tool under another name.
+    pub(crate) fn named(self, name: Text) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The same tool, answered by this function if it has no handler of its own.
+    pub(crate) fn or_answered_by<F>(self, answer: F) -> Self
+    where
+        F: Fn(Arguments, CallContext) -> Answering + Send + Sync + 'static,
+    {
+        let answer = Arc::new(answer);
+        let handler = move |arguments: &Arguments, _: InputKind| {
+            let (answer, arguments) = (answer.clone(), arguments.clone());
+            Ok(Prepared::new(move |context| answer(arguments, context)))
+        };
+        Self { handler: Some(self.handler.unwrap_or_else(|| Arc::new(handler))), ..self }
+    }
+
+    /// The same tool with these wrappers around its own.
+    pub(crate) fn wrapped_in(mut self, wrappers: &[Wrapper]) -> Self {
+        self.wrappers.extend_from_slice(wrappers);
+        self
     }
 
     pub(crate) fn has_handler(&self) -> bool {
@@ -287,19 +363,28 @@ impl fmt::Debug for Tool {
 }
 
 /// A handler whose arguments have been read. The caller's function runs when it is given its context.
-pub(crate) struct Prepared(
-    #[expect(clippy::type_complexity, reason = "a name for it would be used once")]
-    Box<dyn FnOnce(CallContext) -> Pin<Box<dyn Future<Output = Result<Answer, ToolError>> + Send>> + Send>,
-);
+pub(crate) struct Prepared(Box<dyn FnOnce(CallContext) -> Answering + Send>);
+
+/// An answer on its way.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Answer, ToolError>> + Send>>;
 
 impl Prepared {
+    pub(crate) fn new(run: impl FnOnce(CallContext) -> Answering + Send + 'static) -> Self {
+        Self(Box::new(run))
+    }
+
     pub(crate) async fn run(self, context: CallContext) -> Result<Answer, ToolError> {
         (self.0)(context).await
     }
 }
 
+/// What the model reads when arguments do not fit.
+pub(crate) fn misfit(error: serde_json::Error) -> ToolError {
+    ToolError::new(format!("The arguments do not fit the tool: {error}")).with_source(error)
+}
+
 /// A handler whose argument type has been forgotten.
-trait Handler: Send + Sync {
+pub(crate) trait Handler: Send + Sync {
     fn prepare(&self, arguments: &Arguments, input: InputKind) -> Result<Prepared, serde_json::Error>;
 }
 

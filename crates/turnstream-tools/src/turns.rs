@@ -58,6 +58,8 @@ pub(crate) enum CallState {
 pub(crate) struct Bounds {
     pub(crate) turns: u32,
     pub(crate) calls: u32,
+    /// Input and output of all turns together.
+    pub(crate) tokens: Option<u64>,
     pub(crate) concurrency: usize,
 }
 
@@ -84,6 +86,9 @@ pub(crate) enum Verdict {
     Stopped(Reason),
     MaxTurns,
     MaxCalls,
+    MaxTokens,
+    MaxTime,
+    StopCondition,
 }
 
 /// What the caller decided about a call that waits.
@@ -178,12 +183,23 @@ impl Turns {
             Phase::Over(verdict) => return Step::Done(verdict),
             Phase::Asking => {}
         }
-        if self.asked >= bounds.turns { Step::Done(Verdict::MaxTurns) } else { Step::Ask }
+        if self.asked >= bounds.turns {
+            Step::Done(Verdict::MaxTurns)
+        } else if bounds.tokens.is_some_and(|tokens| self.asked > 0 && self.tokens() >= tokens) {
+            Step::Done(Verdict::MaxTokens)
+        } else {
+            Step::Ask
+        }
     }
 
     /// A call's handler was started.
     pub(crate) fn started(&mut self, call: CallIndex) {
         self.set(call, CallState::Started);
+    }
+
+    /// A call was to be started, and nothing of it has been done.
+    pub(crate) fn not_started(&mut self, call: CallIndex) {
+        self.set(call, CallState::Pending);
     }
 
     /// A call waits for the caller.
@@ -317,6 +333,12 @@ impl Turns {
             is_first_open = false;
         }
         startable
+    }
+
+    /// The tokens of all turns, as far as the provider counted them.
+    fn tokens(&self) -> u64 {
+        let Usage { input_tokens, output_tokens, .. } = self.usage;
+        input_tokens.unwrap_or_default().saturating_add(output_tokens.unwrap_or_default())
     }
 
     /// Whether the calls of the turn that streams are within the limit so far.

@@ -133,8 +133,8 @@ async fn arguments_that_do_not_fit_are_an_error_that_says_where_and_the_handler_
     let tool = || Tool::new("f").handler(|_: LookupOrder| async { Ok("ran") });
     let missing = "The arguments do not fit the tool: missing field `order_id` at line 1 column 2";
     check_error(tool(), "{}", missing).await;
-    let wrong =
-        "The arguments do not fit the tool: invalid type: integer `1`, expected a string at line 1 column 14";
+    let wrong = "The arguments do not fit the tool: `order_id`: invalid type: integer `1`, expected a string at line 1 \
+         column 14";
     check_error(tool(), r#"{"order_id": 1}"#, wrong).await;
 }
 

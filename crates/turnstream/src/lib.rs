@@ -25,9 +25,10 @@ pub use turnstream_http::{Attempt, Authorize, Bearer, BearerToken, Client, Retry
 pub use turnstream_tools::schemars;
 #[cfg(feature = "tools")]
 pub use turnstream_tools::{
-    Answer, CallContext, Checkpoint, Failure, Given, HandlerFinished, HandlerProgress, HandlerStarted,
-    Outcome, Parameters, Run, RunEnded, RunEvent, RunStatus, Schema, StatusKind, Tool, ToolError, ToolLoop,
-    Toolset, TurnEvent, TurnStep, WaitingCall, WaitingFor,
+    Answer, CallContext, Checkpoint, CheckpointSink, Failure, Given, HandlerFinished, HandlerProgress,
+    HandlerStarted, Next, Outcome, Parameters, Progress, Run, RunEnded, RunEvent, RunStatus, Schema,
+    StatusKind, Tool, ToolCall, ToolError, ToolLoop, ToolSource, Toolset, TurnEvent, TurnStep, WaitingCall,
+    WaitingFor,
 };
 
 /// For those who write a wire, or have a transport of their own.

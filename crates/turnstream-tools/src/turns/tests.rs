@@ -1,6 +1,6 @@
 use super::*;
 
-const BOUNDS: Bounds = Bounds { turns: 3, calls: 5, concurrency: 2 };
+const BOUNDS: Bounds = Bounds { turns: 3, calls: 5, tokens: Some(100), concurrency: 2 };
 
 fn call(number: u32) -> Call {
     Call {
@@ -124,6 +124,22 @@ fn a_run_ends_after_its_turns_and_before_too_many_calls() {
     assert_eq!(step(&mut turns), Step::Done(Verdict::MaxCalls));
     let mut turns = streaming((0..6).map(eager));
     assert_eq!(step(&mut turns), Step::Busy);
+}
+
+#[test]
+fn a_run_ends_when_its_tokens_are_used_up_and_its_calls_have_run() {
+    let mut turns = replied(Reason::ToolCalls, [call(0)]);
+    let mut usage = Usage::new();
+    (usage.input_tokens, usage.output_tokens) = (Some(90), Some(9));
+    turns.usage = usage;
+    assert_eq!(step(&mut turns), run(&[0]));
+    turns.answered(CallIndex(0), Answer::new());
+    assert_eq!(step(&mut turns), Step::Ask);
+    turns.usage.output_tokens = Some(10);
+    assert_eq!(step(&mut turns), Step::Done(Verdict::MaxTokens));
+    // A run that has not asked yet has a turn to come, and so has one whose provider counts nothing.
+    turns.usage = Usage::new();
+    assert_eq!(step(&mut turns), Step::Ask);
 }
 
 #[test]

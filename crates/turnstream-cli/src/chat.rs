@@ -1,67 +1,107 @@
 //! `turnstream chat`: a conversation in the terminal.
 
+mod screen;
+mod tools;
+
 use std::{
-    io::{self, IsTerminal, Write},
+    env, future,
+    io::{self, IsTerminal, Stderr, Stdout, Write},
+    path::PathBuf,
+    pin::Pin,
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
+    sync::Arc,
+    time::Duration,
 };
 
+use anstream::{AutoStream, ColorChoice};
 use anyhow::Result;
 use clap::Args;
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, stdin};
-use turnstream::{
-    Client, Conversation, Event, Outcome, Request, Run, RunEvent, RunStatus, Schema, Tool, ToolLoop,
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin},
+    time::{MissedTickBehavior, interval},
 };
+use turnstream::{Client, Conversation, Outcome, Request, RetryPolicy, Run, RunStatus, ToolLoop, wire::Wire};
+use turnstream_testing::ReplayServer;
 
-use crate::wires::WireChoice;
+use crate::{
+    output::{UNFINISHED, block_on, complain, note, write_line},
+    recordings::{Pace, Recordings},
+    wires::Provider,
+};
+use screen::{Look, Screen};
 
-/// Chat with a model. Ctrl-C stops the answer, not the program; the end of the input ends it.
+/// How often the spinner moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Chat with a model. Ctrl-C stops the answer, not the program; the end of the input (Ctrl-D) ends it.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "The answer goes to standard output; calls, results and what is waited for to standard error.\n\
+    The exit code is that of the last answer.\n\n\
+    Examples:\n  turnstream chat --wire anthropic-messages --model claude-sonnet-4-5 --tools\n  \
+    turnstream chat --replay fixtures/recorded/openai-chat-text"
+)]
 pub(crate) struct Chat {
     #[command(flatten)]
-    wire: WireChoice,
-    /// The model to ask.
-    #[arg(long)]
-    model: String,
-    /// The address to ask, instead of the provider's own.
-    #[arg(long)]
-    base_url: Option<String>,
+    provider: Provider,
+    /// Answer from recordings instead of asking anybody; their wire is taken where none is named. As for
+    /// `turnstream replay`.
+    #[arg(long, value_name = "RECORDING", conflicts_with_all = ["base_url", "key_from"])]
+    replay: Vec<PathBuf>,
+    /// How fast recordings are: `recorded`, `fast` (no pauses), `x2` (twice as fast), `x0.5`.
+    #[arg(long, default_value = "recorded", requires = "replay")]
+    pace: Pace,
     /// A system text.
     #[arg(long)]
     system: Option<String>,
     /// The most tokens of one turn.
     #[arg(long)]
     max_tokens: Option<u64>,
-    /// Offer the built-in tools: `current_time` and `calculate`.
+    /// Offer the built-in tools: `current_time`, `calculate` and `count`.
     #[arg(long)]
     tools: bool,
     /// Print every event as a JSON line instead of the text.
     #[arg(long)]
     json: bool,
+    /// Say this, print the answer, and end.
+    message: Option<String>,
+}
+
+/// Whom the chat is with.
+struct Partner {
+    client: Client,
+    /// The server of recordings, if they answer.
+    _server: Option<ReplayServer>,
+}
+
+/// Where the user's lines come from, and the wish to stop.
+struct User {
+    lines: Lines<BufReader<Stdin>>,
+    /// Held between the turns, so that none is missed.
+    interrupt: Pin<Box<dyn Future<Output = io::Result<()>>>>,
 }
 
 impl Chat {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let code = runtime.block_on(self.talk());
-        // A read of the terminal cannot be cancelled, and nothing waits for it.
-        runtime.shutdown_background();
-        code
+        block_on(self.talk())
     }
 
     async fn talk(self) -> Result<ExitCode> {
-        let model = Client::new(self.wire.build_with_key(&self.model, self.base_url.as_deref())?);
-        let tools = || if self.tools { vec![current_time(), calculate()] } else { Vec::new() };
-        let is_terminal = io::stdin().is_terminal();
-        let mut lines = BufReader::new(stdin()).lines();
+        let partner = self.partner().await?;
+        let mut user = User { lines: BufReader::new(stdin()).lines(), interrupt: interrupt() };
         let mut conversation = Conversation::new();
         let mut code = ExitCode::SUCCESS;
+        let mut message = self.message.clone();
+        let is_single = message.is_some();
         loop {
-            if is_terminal {
-                eprint!("> ");
-            }
-            let Some(line) = lines.next_line().await? else { return Ok(code) };
+            let line = match message.take() {
+                Some(message) => message,
+                None if is_single => return Ok(code),
+                None => match user.line().await? {
+                    Some(line) => line,
+                    None => return Ok(code),
+                },
+            };
             if line.trim().is_empty() {
                 continue;
             }
@@ -69,99 +109,114 @@ impl Chat {
             request.system.extend(self.system.clone());
             request.max_tokens = self.max_tokens;
             request.conversation = conversation;
-            let run = ToolLoop::new(model.clone()).tools(tools()).run(request.user(line));
-            let outcome = self.answer(run).await?;
-            code = match &outcome.status {
-                RunStatus::Finished => ExitCode::SUCCESS,
-                RunStatus::Failed(error) => {
-                    eprintln!("error: {error}");
-                    ExitCode::from(3)
-                }
-                RunStatus::Stopped(reason) => {
-                    eprintln!("[stopped: {reason}]");
-                    ExitCode::from(3)
-                }
-                status => {
-                    eprintln!("[{}]", status.kind());
-                    ExitCode::from(3)
-                }
-            };
+            let mut tool_loop = ToolLoop::new(partner.client.clone());
+            if self.tools {
+                tool_loop = tool_loop.tools(tools::all());
+            }
+            let outcome = self.answer(tool_loop.run(request.user(line)), &mut user).await?;
+            code = self.judge(&outcome.status);
             conversation = outcome.conversation;
         }
     }
 
+    async fn partner(&self) -> Result<Partner> {
+        if self.replay.is_empty() {
+            return Ok(Partner { client: Client::new(self.provider.build()?), _server: None });
+        }
+        let mut recordings = Recordings::load(&self.replay, self.pace, false)?;
+        let wire = recordings.wire().to_owned();
+        let server = ReplayServer::start_with(move |request| recordings.answer(request).1).await?;
+        let wire: Arc<dyn Wire> = self.provider.build_at(&wire, &server.base_url())?;
+        Ok(Partner { client: Client::new(wire).retries(RetryPolicy::never()), _server: Some(server) })
+    }
+
     /// Shows one answer as it comes, until it ends or Ctrl-C stops it.
-    async fn answer(&self, mut run: Run) -> Result<Outcome> {
-        let mut out = io::stdout();
+    async fn answer(&self, mut run: Run, user: &mut User) -> Result<Outcome> {
+        let mut screen = terminal_screen();
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             let event = tokio::select! {
                 event = run.next() => event,
-                _ = tokio::signal::ctrl_c() => {
-                    writeln!(out)?;
+                () = user.interrupted() => {
+                    screen.end()?;
+                    note("[stopped]");
                     return Ok(run.cancel());
+                }
+                _ = ticks.tick() => {
+                    screen.tick()?;
+                    continue;
                 }
             };
             let Some(event) = event else {
-                if !self.json {
-                    writeln!(out)?;
-                }
+                screen.end()?;
                 return Ok(run.outcome());
             };
             if self.json {
-                serde_json::to_writer(&mut out, &event)?;
-                writeln!(out)?;
+                let mut out = io::stdout().lock();
+                write_line(&mut out, &event)?;
+                out.flush()?;
             } else {
-                show(&mut out, &event)?;
+                screen.show(&event)?;
             }
-            out.flush()?;
+        }
+    }
+
+    /// The exit code for an answer that has ended; says why if it has not ended well.
+    fn judge(&self, status: &RunStatus) -> ExitCode {
+        match status {
+            RunStatus::Finished => return ExitCode::SUCCESS,
+            // It stands in the last line already.
+            _ if self.json => {}
+            RunStatus::Failed(error) => complain(&error.to_string()),
+            RunStatus::Stopped(reason) => note(&format!("[stopped: {reason}]")),
+            RunStatus::Cancelled => {}
+            status => note(&format!("[{}]", status.kind())),
+        }
+        ExitCode::from(UNFINISHED)
+    }
+}
+
+impl User {
+    /// The next line; `None` at the end of the input. Ctrl-C begins the line anew.
+    async fn line(&mut self) -> Result<Option<String>> {
+        loop {
+            if io::stdin().is_terminal() {
+                eprint!("> ");
+            }
+            tokio::select! {
+                line = self.lines.next_line() => return Ok(line?),
+                () = Self::fired(&mut self.interrupt) => note("\n(Ctrl-D ends the chat)"),
+            }
+        }
+    }
+
+    /// Waits until the user wants to stop.
+    async fn interrupted(&mut self) {
+        Self::fired(&mut self.interrupt).await;
+    }
+
+    async fn fired(interrupt: &mut Pin<Box<dyn Future<Output = io::Result<()>>>>) {
+        let heard = interrupt.as_mut().await;
+        *interrupt = self::interrupt();
+        if heard.is_err() {
+            // Where the system tells nothing, nothing is heard.
+            future::pending().await
         }
     }
 }
 
-fn show(out: &mut impl Write, event: &RunEvent) -> io::Result<()> {
-    match event {
-        RunEvent::Turn(turn) => match &turn.event {
-            Event::TextDelta(delta) => write!(out, "{}", delta.text),
-            Event::RefusalDelta(delta) => write!(out, "{}", delta.text),
-            Event::CallStarted(call) => writeln!(out, "\n[{} ...]", call.name),
-            Event::CallFinished(call) => writeln!(out, "[{} {}]", call.name, call.arguments.json()),
-            Event::CallAborted(call) => writeln!(out, "[{} was cut: {:?}]", call.name, call.reason),
-            _ => Ok(()),
-        },
-        _ => Ok(()),
-    }
+fn interrupt() -> Pin<Box<dyn Future<Output = io::Result<()>>>> {
+    Box::pin(tokio::signal::ctrl_c())
 }
 
-fn current_time() -> Tool {
-    Tool::new("current_time")
-        .description("The current time, in seconds since 1970 (UTC).")
-        .parameters(Schema::object())
-        .handler(|_: Value| async {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
-            Ok(json!({ "unix_seconds": since.as_secs() }))
-        })
-}
-
-fn calculate() -> Tool {
-    Tool::new("calculate")
-        .description("One step of arithmetic.")
-        .parameters(
-            Schema::object()
-                .number("left", "The left number.")
-                .one_of("operator", "What to do with them.", ["+", "-", "*", "/"])
-                .number("right", "The right number."),
-        )
-        .handler(|args: Value| async move {
-            let number =
-                |name: &str| args.get(name).and_then(Value::as_f64).ok_or(format!("`{name}` is no number"));
-            let (left, right) = (number("left")?, number("right")?);
-            let value = match args.get("operator").and_then(Value::as_str) {
-                Some("+") => left + right,
-                Some("-") => left - right,
-                Some("*") => left * right,
-                Some("/") => left / right,
-                _ => return Err("`operator` is none of + - * /".into()),
-            };
-            Ok(json!({ "value": value }))
-        })
+fn terminal_screen() -> Screen<Stdout, Stderr> {
+    let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_aside_terminal = io::stderr().is_terminal();
+    let look = Look {
+        is_answer_terminal: io::stdout().is_terminal(),
+        is_live: is_aside_terminal && !is_dumb,
+        has_colours: AutoStream::choice(&io::stderr()) != ColorChoice::Never,
+    };
+    Screen::new(io::stdout(), io::stderr(), look)
 }

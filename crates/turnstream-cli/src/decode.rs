@@ -7,17 +7,31 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
-use turnstream::wire::{Decode as Decoder, End, Events};
+use turnstream::{
+    Error, ErrorKind,
+    wire::{
+        Decode as Decoder, End, Events, Wire,
+        reexports::http::{HeaderMap, HeaderName, HeaderValue},
+    },
+};
+use turnstream_testing::{RecordedEnd, RecordedTurn};
 
-use crate::wires::WireChoice;
+use crate::{
+    output::{UNFINISHED, write_event},
+    wires::WireChoice,
+};
 
 /// How much is read at a time where nothing else is asked.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Print the events of a recorded response body, one JSON line each.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Without --wire, FILE is a recording of `turnstream record`: it knows its wire, and is decoded as \
+    it came, in its own chunks and with its own end."
+)]
 pub(crate) struct Decode {
     #[command(flatten)]
     wire: WireChoice,
@@ -27,54 +41,54 @@ pub(crate) struct Decode {
     /// Cut the body at these byte offsets.
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     cuts: Vec<usize>,
-    /// The body, or `-` for standard input, which is decoded as it comes.
+    /// The body, or `-` for standard input, which is decoded as it comes; or a recording.
     file: PathBuf,
 }
 
 impl Decode {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let mut printer = Printer {
-            decoder: self.wire.build("", None)?.decoder(),
-            events: Events::new(),
-            out: BufWriter::new(io::stdout().lock()),
-            failed: false,
-        };
+        if !self.wire.is_named() {
+            return self.run_recorded();
+        }
+        let mut printer = Printer::new(self.wire.build()?.decoder());
         let mut input = open(&self.file)?;
         if self.cuts.is_empty() {
-            let size = self.chunk_size.map_or(CHUNK_BYTES, |size| size as usize);
-            let mut chunk = Vec::with_capacity(size);
-            // Filling each chunk keeps the cuts where they were asked for, whatever a read gives. A
-            // terminal's or a pipe's input is not held back: there a short read ends a chunk.
-            let is_stream = self.chunk_size.is_none();
-            loop {
-                chunk.clear();
-                if is_stream {
-                    chunk.resize(size, 0);
-                    let length = input.read(&mut chunk)?;
-                    chunk.truncate(length);
-                } else {
-                    input.by_ref().take(size as u64).read_to_end(&mut chunk)?;
-                }
-                if chunk.is_empty() {
-                    break;
-                }
-                printer.feed(&chunk)?;
-            }
+            printer.feed_chunks(&mut input, self.chunk_size)?;
         } else {
             let mut body = Vec::new();
             input.read_to_end(&mut body)?;
-            let mut rest = body.as_slice();
-            let mut at = 0;
-            for cut in self.cuts {
-                let length = cut.saturating_sub(at).min(rest.len());
-                let (chunk, after) = rest.split_at(length);
-                printer.feed(chunk)?;
-                (rest, at) = (after, at + length);
-            }
-            printer.feed(rest)?;
+            printer.feed_cut(&body, &self.cuts)?;
         }
-        printer.end()
+        printer.end(End::Closed)
     }
+
+    fn run_recorded(self) -> Result<ExitCode> {
+        let is_cut_anew = self.chunk_size.is_some() || !self.cuts.is_empty();
+        ensure!(!is_cut_anew, "--wire is needed with --chunk-size and --cuts: a recording has its own");
+        let turn =
+            RecordedTurn::load(&self.file).context("without --wire, the file has to be a recording")?;
+        let wire = self.wire.or_named(&turn.wire)?.build()?;
+        let mut printer = Printer::new(wire.decoder());
+        if !(200..300).contains(&turn.status) {
+            return printer.refused(&refusal(&*wire, &turn));
+        }
+        for chunk in &turn.chunks {
+            printer.feed(&chunk.bytes)?;
+        }
+        printer.end(match turn.end {
+            RecordedEnd::Whole => End::Closed,
+            _ => End::Broken(Error::new(ErrorKind::Truncated, "the recording was cut here")),
+        })
+    }
+}
+
+/// What a recorded refusal means.
+fn refusal(wire: &dyn Wire, turn: &RecordedTurn) -> Error {
+    let header = |(name, value): &(String, String)| {
+        Some((name.parse::<HeaderName>().ok()?, value.parse::<HeaderValue>().ok()?))
+    };
+    let headers: HeaderMap = turn.headers.iter().filter_map(header).collect();
+    wire.refused(turn.status, &headers, &turn.body())
 }
 
 /// A decoder and where its events are printed.
@@ -86,27 +100,65 @@ struct Printer {
 }
 
 impl Printer {
+    fn new(decoder: Box<dyn Decoder>) -> Self {
+        Self { decoder, events: Events::new(), out: BufWriter::new(io::stdout().lock()), failed: false }
+    }
+
+    /// Feeds the whole input, in chunks of this size if there is one.
+    fn feed_chunks(&mut self, input: &mut dyn Read, chunk_size: Option<u32>) -> Result<()> {
+        let size = chunk_size.map_or(CHUNK_BYTES, |size| size as usize);
+        let mut chunk = Vec::with_capacity(size);
+        loop {
+            chunk.clear();
+            // Filling each chunk keeps the cuts where they were asked for, whatever a read gives. A
+            // terminal's or a pipe's input is not held back: there a short read ends a chunk.
+            if chunk_size.is_some() {
+                input.take(size as u64).read_to_end(&mut chunk)?;
+            } else {
+                chunk.resize(size, 0);
+                let length = input.read(&mut chunk)?;
+                chunk.truncate(length);
+            }
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            self.feed(&chunk)?;
+        }
+    }
+
+    /// Feeds a body cut at these offsets.
+    fn feed_cut(&mut self, body: &[u8], cuts: &[usize]) -> Result<()> {
+        let (mut rest, mut at) = (body, 0);
+        for cut in cuts {
+            let length = cut.saturating_sub(at).min(rest.len());
+            let (chunk, after) = rest.split_at(length);
+            self.feed(chunk)?;
+            (rest, at) = (after, at + length);
+        }
+        self.feed(rest)
+    }
+
     fn feed(&mut self, chunk: &[u8]) -> Result<()> {
         self.decoder.feed(chunk, &mut self.events);
         self.print()
     }
 
-    fn end(mut self) -> Result<ExitCode> {
-        self.decoder.end(End::Closed, &mut self.events);
+    fn end(mut self, end: End) -> Result<ExitCode> {
+        self.decoder.end(end, &mut self.events);
         self.print()?;
-        Ok(if self.failed { ExitCode::from(3) } else { ExitCode::SUCCESS })
+        Ok(if self.failed { ExitCode::from(UNFINISHED) } else { ExitCode::SUCCESS })
+    }
+
+    fn refused(mut self, error: &Error) -> Result<ExitCode> {
+        crate::output::write_line(&mut self.out, error)?;
+        self.out.flush()?;
+        Ok(ExitCode::from(UNFINISHED))
     }
 
     fn print(&mut self) -> Result<()> {
         for event in &mut self.events {
-            match event {
-                Ok(event) => serde_json::to_writer(&mut self.out, &event)?,
-                Err(error) => {
-                    self.failed = true;
-                    serde_json::to_writer(&mut self.out, &error)?;
-                }
-            }
-            self.out.write_all(b"\n")?;
+            self.failed |= event.is_err();
+            write_event(&mut self.out, &event)?;
         }
         Ok(self.out.flush()?)
     }

@@ -1,52 +1,55 @@
 //! `turnstream encode`: the HTTP request that would be sent.
 
 use std::{
-    fs,
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
+    io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
-use turnstream::{Request, wire::WireRequest};
+use serde_json::json;
+use turnstream::{RawJson, Request, wire::WireRequest};
 
-use crate::wires::WireChoice;
+use crate::{
+    output::{note, read, write_line},
+    wires::Provider,
+};
 
 /// Print the HTTP request that would be sent for a request file. Nothing is sent; secrets are masked.
 #[derive(Debug, Args)]
 pub(crate) struct Encode {
     #[command(flatten)]
-    wire: WireChoice,
-    /// The model to ask.
-    #[arg(long, default_value = "model")]
-    model: String,
-    /// The address to ask, instead of the provider's own.
+    provider: Provider,
+    /// Print it as one JSON object: `method`, `url`, `headers`, `body`.
     #[arg(long)]
-    base_url: Option<String>,
+    json: bool,
     /// A request as JSON, or `-` for standard input.
     request: PathBuf,
 }
 
 impl Encode {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let wire = self.wire.build_with_key(&self.model, self.base_url.as_deref())?;
-        let text = read(&self.request)?;
-        let request: Request = serde_json::from_str(&text).context("the file is not a request")?;
+        let wire = self.provider.build_or("model")?;
+        let request: Request =
+            serde_json::from_slice(&read(&self.request)?).context("the file is not a request")?;
         let encoded = wire.encode(&request)?;
         for warning in &encoded.warnings {
-            eprintln!("warning: {}: {}", warning.setting, warning.message);
+            note(&format!("warning: {}: {}", warning.setting, warning.message));
         }
-        print(&encoded)?;
+        let mut out = io::stdout().lock();
+        if self.json {
+            print_json(&mut out, &encoded)?
+        } else {
+            print(&mut out, &encoded)?
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn print(request: &WireRequest) -> Result<()> {
-    let mut out = io::stdout().lock();
+fn print(out: &mut impl Write, request: &WireRequest) -> Result<()> {
     writeln!(out, "POST {}", request.masked_url())?;
-    for (name, value) in &request.headers {
-        let value = if value.is_sensitive() { "***" } else { value.to_str().unwrap_or("(not text)") };
+    for (name, value) in headers(request) {
         writeln!(out, "{name}: {value}")?;
     }
     writeln!(out)?;
@@ -54,11 +57,19 @@ fn print(request: &WireRequest) -> Result<()> {
     Ok(writeln!(out)?)
 }
 
-fn read(file: &Path) -> Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+fn print_json(out: &mut impl Write, request: &WireRequest) -> Result<()> {
+    let body = RawJson::parse(std::str::from_utf8(&request.body)?)?;
+    let headers: Vec<_> = headers(request).collect();
+    // The body keeps its spelling, which a `json!` of the whole would not.
+    let head = json!({ "method": "POST", "url": request.masked_url(), "headers": headers });
+    let whole = RawJson::from(head).with_fields(&[("body", body)].into());
+    write_line(out, &whole.context("a head is an object")?)
+}
+
+/// The headers, secrets masked.
+fn headers(request: &WireRequest) -> impl Iterator<Item = (&str, &str)> {
+    request.headers.iter().map(|(name, value)| {
+        let value = if value.is_sensitive() { "***" } else { value.to_str().unwrap_or("(not text)") };
+        (name.as_str(), value)
+    })
 }

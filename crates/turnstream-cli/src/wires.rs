@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, sync::Arc};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use turnstream::{
     anthropic::Anthropic,
@@ -12,15 +12,39 @@ use turnstream::{
     wire::Wire,
 };
 
-/// Which format to speak, and to whom.
+/// Whom to ask, and how.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Provider {
+    #[command(flatten)]
+    wire: WireChoice,
+    /// The model to ask.
+    #[arg(long)]
+    model: Option<String>,
+    /// The address to ask, instead of the provider's own. The provider's key is not sent there.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The environment variable that holds the key, instead of the provider's own.
+    #[arg(long, value_name = "VARIABLE")]
+    key_from: Option<String>,
+}
+
+/// Which format to speak.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WireChoice {
     /// The wire.
     #[arg(long, value_enum)]
-    wire: WireName,
+    wire: Option<WireName>,
     /// A vendor's variant of the wire, for example `mistral` for `openai-chat`.
     #[arg(long)]
     profile: Option<String>,
+}
+
+/// Where a key comes from.
+enum Key<'a> {
+    Nowhere,
+    /// From the provider's own variable.
+    Provider,
+    Variable(&'a str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -31,24 +55,70 @@ enum WireName {
     OpenaiResponses,
 }
 
+impl Provider {
+    /// The wire with the key that the environment holds, if it does.
+    pub(crate) fn build(&self) -> Result<Arc<dyn Wire>> {
+        let model = self.model.as_deref().context("--model says which model to ask")?;
+        self.build_for(model)
+    }
+
+    /// The same for a model of ours where none was named.
+    pub(crate) fn build_or(&self, model: &str) -> Result<Arc<dyn Wire>> {
+        self.build_for(self.model.as_deref().unwrap_or(model))
+    }
+
+    /// The wire for a server of ours that speaks `wire`. It gets no key.
+    pub(crate) fn build_at(&self, wire: &str, base_url: &str) -> Result<Arc<dyn Wire>> {
+        let wire = self.wire.or_named(wire)?;
+        wire.wire(self.model.as_deref().unwrap_or("model"), Some(base_url), &Key::Nowhere)
+    }
+
+    fn build_for(&self, model: &str) -> Result<Arc<dyn Wire>> {
+        let key = match &self.key_from {
+            Some(variable) => {
+                std::env::var(variable).with_context(|| format!("--key-from {variable}"))?;
+                Key::Variable(variable)
+            }
+            // A key goes to those who gave it out and to nobody else, unless that was asked for.
+            None if self.base_url.is_some() => Key::Nowhere,
+            None => Key::Provider,
+        };
+        self.wire.wire(model, self.base_url.as_deref(), &key)
+    }
+}
+
 impl WireChoice {
-    /// The wire for a model, at an address of the caller's or the provider's own, without a key.
-    pub(crate) fn build(&self, model: &str, base_url: Option<&str>) -> Result<Arc<dyn Wire>> {
-        self.wire(model, base_url, false)
+    /// The wire without a key, to decode with.
+    pub(crate) fn build(&self) -> Result<Arc<dyn Wire>> {
+        self.wire("model", None, &Key::Nowhere)
     }
 
-    /// The same with the key that the environment holds for this provider, if it does. A vendor gets its own
-    /// key and never another's.
-    pub(crate) fn build_with_key(&self, model: &str, base_url: Option<&str>) -> Result<Arc<dyn Wire>> {
-        self.wire(model, base_url, true)
+    /// Whether a wire was named.
+    pub(crate) fn is_named(&self) -> bool {
+        self.wire.is_some()
     }
 
-    fn wire(&self, model: &str, base_url: Option<&str>, with_key: bool) -> Result<Arc<dyn Wire>> {
+    /// The same choice, or the wire of this name where none was made.
+    pub(crate) fn or_named(&self, name: &str) -> Result<Self> {
+        let named = || WireName::from_str(name, false).map_err(|_| anyhow!("there is no wire `{name}`"));
+        let wire = self.wire.map_or_else(named, Ok)?;
+        Ok(Self { wire: Some(wire), profile: self.profile.clone() })
+    }
+
+    /// The wire for a model, at an address of the caller's or the provider's own. A vendor gets its own key
+    /// and never another's.
+    fn wire(&self, model: &str, base_url: Option<&str>, key: &Key<'_>) -> Result<Arc<dyn Wire>> {
+        let wire = self.wire.context("--wire says which wire to speak")?;
         let key = |variable: Option<&str>| {
-            let key = std::env::var(variable.filter(|_| with_key)?).ok()?;
+            let variable = match key {
+                Key::Nowhere => None,
+                Key::Provider => variable,
+                Key::Variable(variable) => Some(*variable),
+            };
+            let key = std::env::var(variable?).ok()?;
             Some(key.trim().to_owned()).filter(|key| !key.is_empty())
         };
-        Ok(match self.wire {
+        Ok(match wire {
             WireName::AnthropicMessages => {
                 if let Some(profile) = &self.profile {
                     bail!("anthropic-messages has no profile `{profile}`");

@@ -101,7 +101,19 @@ impl ReplayServer {
     pub async fn start_with(
         answer: impl FnMut(&ReceivedRequest) -> Recording + Send + 'static,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_on(0, answer).await
+    }
+
+    /// The same on this port; 0 stands for any that is free.
+    ///
+    /// # Errors
+    ///
+    /// When the port cannot be bound.
+    pub async fn start_on(
+        port: u16,
+        answer: impl FnMut(&ReceivedRequest) -> Recording + Send + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             answer: Mutex::new(Box::new(answer)),

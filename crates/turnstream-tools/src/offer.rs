@@ -22,7 +22,9 @@ pub(crate) struct Offer {
     /// The sources' answers on their way.
     #[expect(clippy::type_complexity, reason = "a name for it would be used once")]
     listing: Option<Pin<Box<dyn Future<Output = Result<Vec<Vec<Tool>>, Error>> + Send>>>,
+    /// Whether the model has been asked since.
     is_stale: bool,
+    has_listed: bool,
 }
 
 impl Offer {
@@ -38,6 +40,7 @@ impl Offer {
             own,
             listed: Toolset::new(),
             is_stale: !sources.is_empty(),
+            has_listed: sources.is_empty(),
             sources,
             wrappers,
             listing: None,
@@ -59,6 +62,16 @@ impl Offer {
         self.is_stale = !self.sources.is_empty();
     }
 
+    /// Ready when calls can be answered: by the tools that were there when the model was asked, or, in a run that
+    /// goes on after that, by those that are there now.
+    pub(crate) fn poll_known(
+        &mut self,
+        request: &mut Request,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        if self.has_listed { Poll::Ready(Ok(())) } else { self.poll_fresh(request, context) }
+    }
+
     /// Ready when the request offers what there is now.
     pub(crate) fn poll_fresh(
         &mut self,
@@ -78,6 +91,7 @@ impl Offer {
         };
         self.listed = tools.map(|tool| tool.wrapped_in(&self.wrappers)).collect();
         self.is_stale = false;
+        self.has_listed = true;
         request.tools.truncate(self.fixed.len());
         request.tools.extend(self.listed.specs());
         Poll::Ready(self.listed.check(&self.fixed))

@@ -14,7 +14,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use turnstream_core::{Error, ErrorKind, Model, Request, TurnStream};
+use turnstream_core::{Error, ErrorKind, Message, Model, Request, Role, TurnStream};
 
 use crate::{
     clock::Clock,
@@ -128,6 +128,10 @@ impl Run {
         let check = check.and_then(|()| tools.check(&request.tools));
         let offer = Offer::new(&request.tools, tools, settings.sources.clone(), settings.wrappers.clone());
         request.tools = offer.fixed().to_vec();
+        // What a run that was written down had said last.
+        let last = request.conversation.messages().last();
+        let answer = last.filter(|message| turns.asked > 0 && message.role == Role::Assistant);
+        let text = answer.map(Message::text).unwrap_or_default();
         let mut run = Self {
             model,
             offer,
@@ -142,7 +146,7 @@ impl Run {
             is_busy: false,
             is_unsaved: false,
             saving: None,
-            text: String::new(),
+            text,
             is_cut: false,
             end: None,
             ended: None,
@@ -185,15 +189,15 @@ impl Run {
             Step::Ask => {
                 // So that the next request can go over the same connection.
                 ready!(tail);
-                if ready!(self.poll_offer(context)) {
-                    self.ask();
+                match ready!(self.offer.poll_fresh(&mut self.request, context)) {
+                    Ok(()) => self.ask(),
+                    Err(error) => self.end_with(End::Failed(error)),
                 }
             }
-            Step::Run(calls) => {
-                if ready!(self.poll_offer(context)) {
-                    calls.into_iter().for_each(|call| self.start(call));
-                }
-            }
+            Step::Run(calls) => match ready!(self.offer.poll_known(&mut self.request, context)) {
+                Ok(()) => calls.into_iter().for_each(|call| self.start(call)),
+                Err(error) => self.end_with(End::Failed(error)),
+            },
             Step::Busy => {
                 self.is_busy = true;
                 ready!(self.poll_reply(context));
@@ -214,17 +218,6 @@ impl Run {
             usage: self.turns.usage,
         };
         progress.turns > 0 && condition(&progress)
-    }
-
-    /// Ready when the request offers the tools that there are now; `false` if the run has ended over it.
-    fn poll_offer(&mut self, context: &mut Context<'_>) -> Poll<bool> {
-        match ready!(self.offer.poll_fresh(&mut self.request, context)) {
-            Ok(()) => Poll::Ready(true),
-            Err(error) => {
-                self.end_with(End::Failed(error));
-                Poll::Ready(false)
-            }
-        }
     }
 
     /// Ready when the sink knows all that has happened.

@@ -307,7 +307,8 @@ async fn a_failed_run_can_be_gone_on_with_and_a_finished_one_stays_finished() {
     let checkpoint = written_and_read(&run);
     let mut run = ToolLoop::new(Script::new([])).resume(checkpoint);
     assert_eq!(steps(&mut run).await, ["Finished"]);
-    assert_eq!(run.outcome().conversation.messages().len(), 4);
+    let outcome = run.outcome();
+    assert_eq!((outcome.conversation.messages().len(), outcome.text()), (4, "done"));
 
     let mut run = ToolLoop::new(Script::new([calls()])).tool(lookup()).max_turns(1).run(request());
     assert_eq!(steps(&mut run).await.last().unwrap(), "MaxTurns");

@@ -12,7 +12,7 @@ use kit::{ANTHROPIC, CHAT, Kit, Log, ended, tail};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use turnstream::{Request, Tool};
-use turnstream_testing::{OverHttp, Reply};
+use turnstream_testing::{HttpWire, OverHttp, Reply};
 
 /// What must become of a reply.
 struct Want<'a> {
@@ -27,12 +27,7 @@ struct Want<'a> {
 /// The end of the second turn, where there is one.
 const ANSWER: &str = "That is all.";
 
-async fn check<W: Clone + Send + Sync + 'static>(
-    kit: Kit<W>,
-    row: &str,
-    reply: Reply<OverHttp<W>>,
-    want: Want<'_>,
-) {
+async fn check<W: HttpWire>(kit: Kit<W>, row: &str, reply: Reply<OverHttp<W>>, want: Want<'_>) {
     let log = Log::default();
     let both = Arc::new(Barrier::new(2));
     let meeting = log.clone();

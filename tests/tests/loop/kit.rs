@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use turnstream::{ErrorKind, Outcome, Request, RunStatus, Tool, ToolError, ToolLoop};
 use turnstream_testing::{
-    OverHttp, Reply, Script, SentPart, SentRequest, anthropic, openai_chat, openai_responses,
+    HttpWire, OverHttp, Reply, Script, SentPart, SentRequest, anthropic, openai_chat, openai_responses,
 };
 use turnstream_tests::TestedWire;
 use wiremock::MockServer;
@@ -48,7 +48,7 @@ pub struct Played {
     pub requests: Vec<SentRequest>,
 }
 
-impl<W: Clone + Send + Sync + 'static> Kit<W> {
+impl<W: HttpWire> Kit<W> {
     /// Runs the loop against a server that gives these replies, one a request, and no more.
     pub async fn play(
         &self,

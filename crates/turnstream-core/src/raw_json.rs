@@ -60,19 +60,33 @@ impl RawJson {
         let old: RawFields<'_> = serde_json::from_str(self.as_str()).ok()?;
         let mut rest: BTreeMap<&str, &Self> =
             fields.iter().map(|(name, value)| (name.borrow(), value)).collect();
+        let mut all: Vec<(&str, &str)> = Vec::new();
+        for (name, value) in &old.0 {
+            all.push((name, rest.remove(&**name).map_or(value.get(), Self::as_str)));
+        }
+        all.extend(rest.into_iter().map(|(name, value)| (name, value.as_str())));
+        Self::object(&all)
+    }
+
+    /// The object without a field. Everything else stands as it stood. `None` if it is no object, or does not
+    /// have the field.
+    pub fn without_field(&self, name: &str) -> Option<Self> {
+        let old: RawFields<'_> = serde_json::from_str(self.as_str()).ok()?;
+        old.get(name)?;
+        let rest = old.0.iter().filter(|(field, _)| field != name);
+        Self::object(&rest.map(|(field, value)| (&**field, value.get())).collect::<Vec<_>>())
+    }
+
+    fn object(fields: &[(&str, &str)]) -> Option<Self> {
         let mut json = String::from("{");
-        let mut field = |name: &str, value: &str| {
+        for (name, value) in fields {
             if json.len() > 1 {
                 json.push(',');
             }
-            json.push_str(&serde_json::to_string(name).expect("a text serialises"));
+            json.push_str(&serde_json::to_string(name).ok()?);
             json.push(':');
             json.push_str(value);
-        };
-        for (name, value) in &old.0 {
-            field(name, rest.remove(&**name).map_or(value.get(), Self::as_str));
         }
-        rest.into_iter().for_each(|(name, value)| field(name, value.as_str()));
         json.push('}');
         Self::parse(&json).ok()
     }
@@ -205,5 +219,14 @@ mod tests {
     fn two_values_are_refused() {
         assert!(RawJson::parse("{} {}").is_err());
         assert!(RawJson::parse("").is_err());
+    }
+
+    #[test]
+    fn a_field_is_taken_out_and_the_rest_stands_as_it_stood() {
+        let object = RawJson::parse(r#"{"b": 1.0, "a":[ 1 ],"\u0063":"\u0064"}"#).unwrap();
+        assert_eq!(object.without_field("a").unwrap().as_str(), r#"{"b":1.0,"c":"\u0064"}"#);
+        assert_eq!(object.without_field("x"), None);
+        assert_eq!(RawJson::parse("[1]").unwrap().without_field("a"), None);
+        assert_eq!(RawJson::parse(r#"{"a":1}"#).unwrap().without_field("a").unwrap().as_str(), "{}");
     }
 }

@@ -3,6 +3,7 @@
 mod body;
 
 use std::{
+    error::Error as _,
     mem,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -333,8 +334,12 @@ impl HttpTurn {
     /// Says what a reply with another status means.
     fn refuse(&mut self, start: &[u8]) {
         let Some(head) = &self.head else { return };
-        let error = self.client.wire.refused(head.status, &head.headers, start);
+        let mut error = self.client.wire.refused(head.status, &head.headers, start);
         let status = error.status().unwrap_or(head.status);
+        if error.kind() == ErrorKind::NotFound && error.source().is_none() {
+            // Most often the base URL is wrong, and the provider's words do not show how.
+            error = error.with_source(format!("nothing is known at {}", self.request.masked_url()));
+        }
         self.fail(error.with_status(status));
     }
 

@@ -2,7 +2,7 @@
 
 mod body;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, sync::atomic::Ordering};
 
 use turnstream_core::{
     Audio, CallPart, Document, Error, IdForm, Image, InputKind, Message, Part, RawJson, Request,
@@ -19,6 +19,9 @@ use body::{
     ThinkingText, Tool, Url,
 };
 
+/// The field that asks for a report of tokens, and that some servers refuse.
+pub(crate) const STREAM_OPTIONS: &str = "stream_options";
+
 /// Writes the request for one turn.
 pub(crate) fn encode(wire: &OpenAiChat, request: &Request) -> Result<WireRequest, Error> {
     let row = wire.profile.row();
@@ -34,7 +37,8 @@ pub(crate) fn encode(wire: &OpenAiChat, request: &Request) -> Result<WireRequest
     }
     let has_tools =
         !(request.tools.is_empty() && options.server_tools.is_empty()) || options.extra.contains_key("tools");
-    let includes_usage = wire.include_usage.unwrap_or(row.include_usage);
+    let usage_is_refused = wire.usage_refused.as_ref().is_some_and(|refused| refused.load(Ordering::Relaxed));
+    let includes_usage = wire.include_usage.unwrap_or(row.include_usage) && !usage_is_refused;
     let body = Body {
         model: &wire.model,
         messages: messages(wire, &row, request, &options)?,
@@ -79,7 +83,7 @@ fn messages<'a>(
         false => messages.push(MessageBody::System { content }),
     };
     let texts = || request.system.iter().filter(|text| !text.trim().is_empty());
-    if row.joins_system && texts().count() > 1 {
+    if wire.join_system.unwrap_or(row.joins_system) && texts().count() > 1 {
         let texts: Vec<&str> = texts().map(String::as_str).collect();
         system(Cow::Owned(texts.join("\n\n")));
     } else {

@@ -36,7 +36,15 @@ mod decode;
 mod encode;
 mod error;
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use http::HeaderMap;
 use secrecy::SecretString;
@@ -55,20 +63,26 @@ pub struct OpenAiChat {
     endpoint: Endpoint,
     profile: Profile,
     include_usage: Option<bool>,
+    /// Whether the server was found not to know `stream_options`, where that is found out.
+    usage_refused: Option<Arc<AtomicBool>>,
     replay_reasoning: Option<bool>,
+    join_system: Option<bool>,
     limits: Limits,
 }
 
 impl OpenAiChat {
     /// A model at OpenAI, without a key.
     pub fn new(model: impl Into<String>) -> Self {
-        let Row { base_url, key_header, .. } = Profile::OpenAi.row();
+        let Row { base_url, key_header, idempotency_header, .. } = Profile::OpenAi.row();
+        let endpoint = Endpoint::new(base_url.unwrap_or_default(), key_header);
         Self {
             model: model.into(),
-            endpoint: Endpoint::new(base_url.unwrap_or_default(), key_header),
+            endpoint: endpoint.idempotency_header(idempotency_header),
             profile: Profile::OpenAi,
             include_usage: None,
+            usage_refused: None,
             replay_reasoning: None,
+            join_system: None,
             limits: Limits::default(),
         }
     }
@@ -93,14 +107,17 @@ impl OpenAiChat {
 
     /// Says what server it is: its differences, and its base URL and the header of its key, unless they are set.
     pub fn profile(self, profile: Profile) -> Self {
-        let Row { name, base_url, key_header, .. } = profile.row();
-        Self { endpoint: self.endpoint.profile(name, base_url, key_header), profile, ..self }
+        let Row { name, base_url, key_header, idempotency_header, .. } = profile.row();
+        let endpoint = self.endpoint.profile(name, base_url, key_header);
+        Self { endpoint: endpoint.idempotency_header(idempotency_header), profile, ..self }
     }
 
     /// Sets the base URL, to which `chat/completions` is appended: mostly one that ends in `/v1`. Its query
     /// is kept.
     pub fn base_url(self, base_url: impl Into<String>) -> Self {
-        Self { endpoint: self.endpoint.base_url(base_url), ..self }
+        // Another server has to be asked anew what it knows.
+        let usage_refused = self.usage_refused.as_ref().map(|_| Arc::default());
+        Self { endpoint: self.endpoint.base_url(base_url), usage_refused, ..self }
     }
 
     /// Sets the key.
@@ -129,6 +146,16 @@ impl OpenAiChat {
         Self { endpoint: self.endpoint.header(name, value), ..self }
     }
 
+    /// Names the organisation that pays, in the header `OpenAI-Organization`.
+    pub fn organization(self, organization: impl Into<String>) -> Self {
+        self.header("openai-organization", organization.into())
+    }
+
+    /// Names the project that the request belongs to, in the header `OpenAI-Project`.
+    pub fn project(self, project: impl Into<String>) -> Self {
+        self.header("openai-project", project.into())
+    }
+
     /// Limits what is taken of a reply.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -140,10 +167,23 @@ impl OpenAiChat {
         Self { include_usage: Some(include_usage), ..self }
     }
 
+    /// Asks for a report of tokens, and if the server refuses that (status 400 or 422, in words that name
+    /// `stream_options`), asks the same turn once more without. That is remembered for this base URL, by this
+    /// value and those cloned from it. It takes an attempt that the client's retry policy allows.
+    pub fn include_usage_if_known(self) -> Self {
+        Self { include_usage: Some(true), usage_refused: Some(Arc::default()), ..self }
+    }
+
     /// Sends the model's reasoning text back as `reasoning_content` while the calls of a user's turn are
     /// being answered, or does not. Without this the profile decides: some servers demand it, others refuse it.
     pub fn replay_reasoning(self, replay_reasoning: bool) -> Self {
         Self { replay_reasoning: Some(replay_reasoning), ..self }
+    }
+
+    /// Joins several system texts into one message, or does not. Without this the profile decides: the templates
+    /// of many open models allow one, at the beginning.
+    pub fn join_system(self, join_system: bool) -> Self {
+        Self { join_system: Some(join_system), ..self }
     }
 }
 
@@ -167,6 +207,22 @@ impl Wire for OpenAiChat {
 
     fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
         turnstream_core::refused(status, headers, body)
+    }
+
+    fn other_form(&self, request: &WireRequest, error: &Error) -> Option<WireRequest> {
+        let refused = self.usage_refused.as_ref()?;
+        let names_it = [error.message(), error.body().unwrap_or_default()]
+            .into_iter()
+            .any(|words| words.contains(encode::STREAM_OPTIONS));
+        if !matches!(error.status(), Some(400 | 422)) || !names_it {
+            return None;
+        }
+        let body = RawJson::parse(std::str::from_utf8(&request.body).ok()?).ok()?;
+        let body = body.without_field(encode::STREAM_OPTIONS)?;
+        refused.store(true, Ordering::Relaxed);
+        let mut request = request.clone();
+        request.body = body.as_str().as_bytes().to_vec().into();
+        Some(request)
     }
 }
 
@@ -468,6 +524,7 @@ impl Profile {
                 base_url: None,
                 key_variable: Some("AZURE_OPENAI_API_KEY"),
                 key_header: KeyHeader::Named("api-key"),
+                idempotency_header: None,
                 ..Row::OPENAI
             },
             Self::Compatible => Row::COMPATIBLE,
@@ -566,6 +623,9 @@ struct Row {
     base_url: Option<&'static str>,
     key_variable: Option<&'static str>,
     key_header: KeyHeader,
+    /// The header in which an idempotency key is sent. OpenAI does not say what it makes of one; gateways in
+    /// front of it that tell retries from second orders look for it there.
+    idempotency_header: Option<&'static str>,
     /// OpenAI's reasoning models accept only `max_completion_tokens`, and many servers only `max_tokens`.
     completion_limit: bool,
     /// Whether `stream_options` is sent unasked: some refuse it, and report usage without it.
@@ -596,6 +656,7 @@ impl Row {
         name: "openai",
         base_url: Some("https://api.openai.com/v1"),
         key_variable: Some("OPENAI_API_KEY"),
+        idempotency_header: Some("idempotency-key"),
         completion_limit: true,
         include_usage: true,
         refusal_field: true,
@@ -608,6 +669,7 @@ impl Row {
         base_url: None,
         key_variable: None,
         key_header: KeyHeader::Bearer,
+        idempotency_header: None,
         completion_limit: false,
         include_usage: false,
         refusal_field: false,

@@ -91,11 +91,12 @@ pub struct OpenAiResponses {
 impl OpenAiResponses {
     /// Asks `model` at OpenAI, as yet without a key.
     pub fn new(model: impl Into<String>) -> Self {
-        let Row { base_url, key_header, .. } = Profile::OpenAi.row();
+        let Row { base_url, key_header, idempotency_header, .. } = Profile::OpenAi.row();
+        let endpoint = Endpoint::new(base_url.unwrap_or_default(), key_header);
         Self {
             model: model.into(),
             profile: Profile::OpenAi,
-            endpoint: Endpoint::new(base_url.unwrap_or_default(), key_header),
+            endpoint: endpoint.idempotency_header(idempotency_header),
             limits: Limits::default(),
         }
     }
@@ -120,8 +121,9 @@ impl OpenAiResponses {
     /// Says whose variant of the wire it is: its differences, and its base URL and the header of its key, unless
     /// they are set.
     pub fn profile(self, profile: Profile) -> Self {
-        let Row { name, base_url, key_header, .. } = profile.row();
-        Self { endpoint: self.endpoint.profile(name, base_url, key_header), profile, ..self }
+        let Row { name, base_url, key_header, idempotency_header, .. } = profile.row();
+        let endpoint = self.endpoint.profile(name, base_url, key_header);
+        Self { endpoint: endpoint.idempotency_header(idempotency_header), profile, ..self }
     }
 
     /// Sets the base URL, for example `http://127.0.0.1:8080/v1`; `/responses` is appended to its path, and its
@@ -154,6 +156,16 @@ impl OpenAiResponses {
     /// carries a key replaces the wire's key.
     pub fn header(self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
         Self { endpoint: self.endpoint.header(name, value), ..self }
+    }
+
+    /// Names the organisation that pays, in the header `OpenAI-Organization`.
+    pub fn organization(self, organization: impl Into<String>) -> Self {
+        self.header("openai-organization", organization.into())
+    }
+
+    /// Names the project that the request belongs to, in the header `OpenAI-Project`.
+    pub fn project(self, project: impl Into<String>) -> Self {
+        self.header("openai-project", project.into())
     }
 
     /// Sets how much of a reply is taken.
@@ -246,6 +258,7 @@ impl Profile {
             base_url: None,
             key_variable: None,
             key_header: KeyHeader::Bearer,
+            idempotency_header: None,
             keeps_state: false,
             is_strict: false,
         };
@@ -253,6 +266,7 @@ impl Profile {
         let hosted =
             |name, base_url, key_variable| Row { key_variable: Some(key_variable), ..local(name, base_url) };
         let openai = Row {
+            idempotency_header: Some("idempotency-key"),
             keeps_state: true,
             is_strict: true,
             ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
@@ -264,6 +278,7 @@ impl Profile {
                 base_url: None,
                 key_variable: Some("AZURE_OPENAI_API_KEY"),
                 key_header: KeyHeader::Named("api-key"),
+                idempotency_header: None,
                 ..openai
             },
             Self::Compatible => compatible,
@@ -283,6 +298,9 @@ struct Row {
     base_url: Option<&'static str>,
     key_variable: Option<&'static str>,
     key_header: KeyHeader,
+    /// The header in which an idempotency key is sent. OpenAI does not say what it makes of one; gateways in
+    /// front of it that tell retries from second orders look for it there.
+    idempotency_header: Option<&'static str>,
     /// The server keeps responses unless told not to, and knows encrypted reasoning.
     keeps_state: bool,
     /// A reasoning item must be followed by another item of the same reply.

@@ -153,6 +153,12 @@ impl<W: Wire> Wire for Recorder<W> {
         }
         self.wire.refused(status, headers, body)
     }
+
+    fn other_form(&self, request: &WireRequest, error: &Error) -> Option<WireRequest> {
+        let other = self.wire.other_form(request, error)?;
+        self.begin(&other);
+        Some(other)
+    }
 }
 
 /// A decoder that keeps what it is fed.

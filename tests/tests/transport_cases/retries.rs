@@ -1,0 +1,176 @@
+//! What is asked again, and after how long.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use serde_json::json;
+use turnstream::{
+    Client, Error, ErrorKind, Event, Request, RetryPolicy, anthropic::Anthropic, openai_chat::OpenAiChat,
+};
+use turnstream_testing::{Recording, ReplayServer, anthropic::Reply, openai_chat};
+
+use crate::failure;
+
+/// Half of what may be waited.
+fn policy() -> RetryPolicy {
+    RetryPolicy::new().jitter(|| 0.5)
+}
+
+#[tokio::test]
+async fn case_130_retry_after_forms() {
+    const DATE: (&str, &str) = ("date", "Wed, 01 Jan 2025 00:00:00 GMT");
+    let own = Some(Duration::from_millis(250));
+    let millis = |millis| Some(Duration::from_millis(millis));
+    let table: [(&[(&str, &str)], _, _); 13] = [
+        (&[("retry-after", "2")], millis(2000), millis(2000)),
+        (&[("retry-after", "1.5")], millis(1500), millis(1500)),
+        (&[DATE, ("retry-after", "Wed, 01 Jan 2025 00:00:07 GMT")], millis(7000), millis(7000)),
+        (&[DATE, ("retry-after", "Wednesday, 01-Jan-25 00:00:07 GMT")], millis(7000), millis(7000)),
+        (&[DATE, ("retry-after", "Tue, 31 Dec 2024 23:00:00 GMT")], millis(0), own),
+        (&[("retry-after", "0")], millis(0), own),
+        (&[("retry-after-ms", "350"), ("retry-after", "9")], millis(350), millis(350)),
+        (&[("retry-after-ms", "soon"), ("retry-after", "9")], millis(9000), millis(9000)),
+        (&[("retry-after", "60")], millis(60_000), millis(60_000)),
+        (&[("retry-after", "86400")], millis(86_400_000), None),
+        (&[("retry-after", "soon")], None, own),
+        (&[("retry-after", "-1")], None, own),
+        (&[("x-should-retry", "false"), ("retry-after", "1")], millis(1000), None),
+    ];
+    for (headers, asked, waited) in table {
+        let body = json!({ "error": { "message": "Slow down." } }).to_string();
+        let mut reply = Recording::new(body).status(429).header("content-type", "application/json");
+        for (name, value) in headers {
+            reply = reply.header(*name, *value);
+        }
+        let server = ReplayServer::start([reply]).await.unwrap();
+        let wire = OpenAiChat::new("m").base_url(server.base_url());
+        let client = Client::new(wire).retries(RetryPolicy::never());
+        let (_, error) = failure(&mut client.stream(&Request::new().user("?"))).await;
+        assert_eq!((error.kind(), error.status()), (ErrorKind::RateLimited, Some(429)));
+        assert_eq!((error.retry_after(), policy().decide(1, &error)), (asked, waited), "{headers:?}");
+    }
+}
+
+/// The wait is really waited, and no longer.
+#[tokio::test]
+async fn case_130_retry_after_forms_are_what_is_waited() {
+    let refusal = Recording::new("").status(429).header("retry-after", "7");
+    let good = Recording::from(openai_chat::Reply::new().text(["Hello."]).end());
+    let server = ReplayServer::start([refusal, good]).await.unwrap();
+    let client = Client::new(OpenAiChat::new("m").base_url(server.base_url())).retries(policy());
+    let mut turn = client.stream(&Request::new().user("?"));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut poll = |turn: &mut _| -> Poll<_> {
+        turnstream::wire::reexports::futures_core::Stream::poll_next(Pin::new(turn), &mut context)
+    };
+    while turn.head().is_none() {
+        assert!(poll(&mut turn).is_pending());
+        tokio::task::yield_now().await;
+    }
+    // The refusal's end has come with its head, or comes now.
+    for _ in 0..1000 {
+        assert!(poll(&mut turn).is_pending());
+        tokio::task::yield_now().await;
+    }
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_millis(6900)).await;
+    assert!(poll(&mut turn).is_pending());
+    assert_eq!((server.requests().len(), turn.attempts()), (1, 1));
+    tokio::time::advance(Duration::from_millis(200)).await;
+    tokio::time::resume();
+    let turn_head = turn.next().await.unwrap().unwrap();
+    assert!(matches!(turn_head, Event::TurnStarted(_)));
+    assert_eq!((server.requests().len(), turn.attempts()), (2, 2));
+}
+
+const START: &str = concat!(
+    "event: message_start\n",
+    r#"data: {"type":"message_start","message":{"id":"msg_9","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}"#,
+    "\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
+);
+
+fn in_stream(before: &str, code: &str) -> Recording {
+    let error = json!({ "type": "error", "error": { "type": code, "message": "Overloaded" } });
+    Recording::new(format!("{START}{before}event: error\ndata: {error}\n\n"))
+}
+
+fn at_once(server: &ReplayServer) -> Client {
+    let wire = Anthropic::new("m").base_url(server.base_url());
+    Client::new(wire).retries(RetryPolicy::new().base_delay(Duration::ZERO))
+}
+
+#[tokio::test]
+async fn case_131_retry_only_before_first_event() {
+    // An attempt that dies before any output is nobody's business; the last one's error is.
+    let dying = || in_stream("", "overloaded_error");
+    let server = ReplayServer::start([dying(), dying(), dying()]).await.unwrap();
+    let mut turn = at_once(&server).stream(&Request::new().user("?"));
+    let (events, error) = failure(&mut turn).await;
+    let line = json!({
+        "type": "error",
+        "kind": "provider",
+        "message": "Overloaded",
+        "partial": false,
+        "code": "overloaded_error",
+    });
+    let mut said = serde_json::to_value(&error).unwrap();
+    // The start of the body is there to be looked at.
+    said.as_object_mut().unwrap().remove("body");
+    assert_eq!((events, said), (1, line));
+    assert_eq!((server.requests().len(), turn.attempts()), (3, 3));
+
+    let server = ReplayServer::start([dying(), Reply::new().text(["Hello."]).end().into()]).await.unwrap();
+    let turn = at_once(&server).stream(&Request::new().user("?")).into_turn().await.unwrap();
+    assert_eq!((turn.text(), server.requests().len()), ("Hello.".to_owned(), 2));
+    let requests = server.requests();
+    assert_eq!((&requests[0].body, &requests[0].headers), (&requests[1].body, &requests[1].headers));
+}
+
+#[tokio::test]
+async fn case_131_retry_only_before_first_event_and_never_after_output() {
+    let text = concat!(
+        r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        "\n\n",
+        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hel"}}"#,
+        "\n\n",
+    );
+    let call = concat!(
+        r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}"#,
+        "\n\n",
+        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}"#,
+        "\n\n",
+    );
+    for before in [text, call] {
+        let again = Recording::from(Reply::new().text(["Hello."]).end());
+        let server = ReplayServer::start([in_stream(before, "overloaded_error"), again]).await.unwrap();
+        let (_, error) = failure(&mut at_once(&server).stream(&Request::new().user("?"))).await;
+        assert_eq!((error.kind(), error.partial()), (ErrorKind::Provider, true));
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn case_132_529_and_in_stream_kinds() {
+    async fn error_of(reply: Recording) -> Error {
+        let server = ReplayServer::start([reply]).await.unwrap();
+        let client = at_once(&server).retries(RetryPolicy::never());
+        failure(&mut client.stream(&Request::new().user("?"))).await.1
+    }
+    let overloaded =
+        json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } });
+    let refusal =
+        Recording::new(overloaded.to_string()).status(529).header("content-type", "application/json");
+    let table = [
+        (refusal, ErrorKind::Overloaded, Some(529), "overloaded_error", true),
+        (in_stream("", "overloaded_error"), ErrorKind::Provider, None, "overloaded_error", true),
+        (in_stream("", "invalid_request_error"), ErrorKind::Provider, None, "invalid_request_error", false),
+    ];
+    for (reply, kind, status, code, is_retryable) in table {
+        let error = error_of(reply).await;
+        assert_eq!((error.kind(), error.status(), error.code()), (kind, status, Some(code)));
+        assert_eq!(error.is_retryable(), is_retryable, "{error}");
+    }
+}

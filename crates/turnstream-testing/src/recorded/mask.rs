@@ -12,7 +12,7 @@ use super::MASKED;
 
 /// Headers whose values are kept. Of all others only the name is: a list of those that may hold a secret
 /// would never be whole.
-const HARMLESS_HEADERS: [&str; 20] = [
+const HARMLESS_HEADERS: [&str; 22] = [
     "accept",
     "accept-encoding",
     "anthropic-beta",
@@ -23,6 +23,7 @@ const HARMLESS_HEADERS: [&str; 20] = [
     "content-length",
     "content-type",
     "date",
+    "keep-alive",
     "openai-beta",
     "openai-processing-ms",
     "openai-version",
@@ -33,6 +34,7 @@ const HARMLESS_HEADERS: [&str; 20] = [
     "user-agent",
     "vary",
     "via",
+    "x-accel-buffering",
 ];
 /// Parameters of an address whose values are kept.
 const HARMLESS_PARAMETERS: [&str; 2] = ["alt", "api-version"];

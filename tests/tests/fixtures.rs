@@ -1,4 +1,4 @@
-//! Every fixture, whole, byte by byte, and at every single cut.
+//! Every fixture, whole, byte by byte, and at every single cut. `kit_recorded.rs` reads the recorded ones.
 
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "all of it is tests")]
 
@@ -41,9 +41,7 @@ fn check(wire: TestedWire) {
         let path = folder.join(name).with_extension("sse");
         assert!(path.exists(), "{} is missing", path.display());
     }
-    let recorded = root().join("fixtures/recorded").join(wire.name());
-    let recorded = if recorded.exists() { entries(&recorded).unwrap() } else { Vec::new() };
-    for path in entries(&folder).unwrap().into_iter().chain(recorded) {
+    for path in entries(&folder).unwrap() {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("sse") => check_fixture(wire, &path),
             Some("jsonl") => {

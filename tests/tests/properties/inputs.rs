@@ -108,7 +108,8 @@ fn cases() -> Vec<Input> {
 
 fn bodies_in(folder: &Path, wire: TestedWire, is_mistral: bool) -> Vec<Input> {
     let paths = entries(folder).unwrap_or_default().into_iter();
-    let bodies = paths.filter(|path| path.extension().is_some_and(|extension| extension == "sse"));
+    let is_body = |path: &PathBuf| path.extension().is_some_and(|end| end == "sse" || end == "body");
+    let bodies = paths.filter(is_body);
     bodies
         .map(|path| Input::with_profile(name_of(&path), wire, fs::read(&path).unwrap(), is_mistral))
         .collect()

@@ -41,7 +41,15 @@ use crate::{
 #[derive(Debug, Clone)]
 #[must_use = "a script answers nothing before it is started or mounted"]
 pub struct Script<W> {
-    turns: Vec<Reply<OverHttp<W>>>,
+    turns: Vec<Turn<W>>,
+}
+
+/// A turn of a script.
+#[derive(Debug, Clone)]
+struct Turn<W> {
+    reply: Reply<OverHttp<W>>,
+    /// What the request after it has to answer, where that was said: ids and contents.
+    results: Option<Vec<(String, String)>>,
 }
 
 /// A script that is running. It fails the test when it is dropped, or verified, and something did not go
@@ -63,6 +71,8 @@ struct State {
     mismatches: Vec<String>,
     /// The calls that the next request has to answer, as ids and names.
     open_calls: Vec<(String, String)>,
+    /// What it has to answer, where that was said.
+    wanted_results: Option<Vec<(String, String)>>,
     is_verified: bool,
 }
 
@@ -73,7 +83,17 @@ impl<W: HttpWire> Script<W> {
 
     /// Answers the next request with this reply.
     pub fn turn(mut self, reply: Reply<OverHttp<W>>) -> Self {
-        self.turns.push(reply);
+        self.turns.push(Turn { reply, results: None });
+        self
+    }
+
+    /// Expects the request after the turn before to carry exactly these results, as ids of calls and contents,
+    /// in this order. Without a word of this any content is right.
+    pub fn results<'a>(mut self, results: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let results = results.into_iter().map(|(call, content)| (call.to_owned(), content.to_owned()));
+        if let Some(turn) = self.turns.last_mut() {
+            turn.results = Some(results.collect());
+        }
         self
     }
 
@@ -97,17 +117,22 @@ impl<W: HttpWire> ScriptGuard<W> {
                 SentRequest::default()
             }
         };
-        let problems = request.problems().into_iter().chain(missing_results(&request, &state.open_calls));
+        let missing = missing_results(&request, &state.open_calls);
+        let wanted = state.wanted_results.as_deref().unwrap_or_default();
+        // Where results are missing, what the others say is of no interest.
+        let missing = missing.or_else(|| other_results(&request, wanted));
+        let problems = request.problems().into_iter().chain(missing);
         let problems: Vec<String> = problems.map(|problem| format!("request {number}: {problem}")).collect();
         state.mismatches.extend(problems);
         state.requests.push(request);
         match turns.get(number - 1) {
             Some(turn) => {
                 // A refused request is sent again, with the same results.
-                if turn.status() == 200 {
-                    state.open_calls = turn.calls_to_answer();
+                if turn.reply.status() == 200 {
+                    state.open_calls = turn.reply.calls_to_answer();
+                    state.wanted_results.clone_from(&turn.results);
                 }
-                turn.clone()
+                turn.reply.clone()
             }
             None => {
                 let message = format!("the script has {} turns, and this is request {number}", turns.len());
@@ -193,6 +218,22 @@ fn missing_results(request: &SentRequest, calls: &[(String, String)]) -> Option<
     ))
 }
 
+/// What is other than it should be in the results that a request carries.
+fn other_results(request: &SentRequest, wanted: &[(String, String)]) -> Option<String> {
+    let all: Vec<&SentResult> = request.results().collect();
+    let got = all.get(all.len().saturating_sub(wanted.len())..).unwrap_or_default();
+    let is_same = |((call, content), result): (&(String, String), &&SentResult)| {
+        result.key() == call && result.content == *content
+    };
+    if got.len() == wanted.len() && wanted.iter().zip(got).all(is_same) {
+        return None;
+    }
+    let line = |call: &str, content: &str| format!("\n      {call}: {content}");
+    let expected: String = wanted.iter().map(|(call, content)| line(call, content)).collect();
+    let got: String = got.iter().map(|result| line(result.key(), &result.content)).collect();
+    Some(format!("its results should say\n    expected:{expected}\n    got:{got}"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -263,5 +304,24 @@ mod tests {
     fn a_dropped_script_fails_the_test_that_did_not_use_it_up() {
         let script = two_calls();
         ask(&script, &[]);
+    }
+
+    #[test]
+    fn results_that_say_something_else_are_shown_beside_what_they_should_say() {
+        let call = || ChatReply::new().call("c1", "lookup_order", json!({ "id": 1 }));
+        let script = |content: &'static str| {
+            let script = Script::openai_chat().turn(call().call("c2", "lookup_order", json!({ "id": 2 })));
+            let script = script.results([("c1", "x"), ("c2", content)]).turn(ChatReply::new()).start();
+            ask(&script, &[]);
+            ask(&script, &["c1", "c2"]);
+            let mismatches = script.mismatches();
+            let verified = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| script.verify()));
+            assert_eq!(verified.is_ok(), mismatches.is_empty());
+            mismatches
+        };
+        assert_eq!(script("x"), Vec::<String>::new());
+        let want = "request 2: its results should say\n    expected:\n      c1: x\n      c2: sent\n    \
+                    got:\n      c1: x\n      c2: x";
+        assert_eq!(script("sent"), [want]);
     }
 }

@@ -75,6 +75,8 @@ pub enum ErrorKind {
     Tool,
     /// A run could not be written down, and did not go on. What had been written is still there.
     Checkpoint,
+    /// The answer does not fit the type that it was to have, also after it was asked for again.
+    Output,
     /// The caller cancelled.
     Cancelled,
 }
@@ -102,6 +104,7 @@ impl ErrorKind {
             Self::Config => "config",
             Self::Tool => "tool",
             Self::Checkpoint => "checkpoint",
+            Self::Output => "output",
             Self::Cancelled => "cancelled",
         }
     }

@@ -14,6 +14,7 @@ mod endpoint;
 mod envelope;
 mod error;
 mod event;
+mod fallback;
 mod frame;
 mod ids;
 mod json_text;
@@ -45,6 +46,7 @@ pub use event::{
     InputKind, PartFinished, PartIndex, ProviderEvent, Reason, ReasoningDelta, RefusalDelta, Replay,
     TextDelta, TurnFinished, TurnStarted, Usage,
 };
+pub use fallback::Fallback;
 pub use frame::{Frame, FrameError, Framer};
 pub use ids::IdForm;
 pub use json_text::{JsonText, SurrogateJoiner};

@@ -50,9 +50,18 @@
 //! arguments that are no JSON or do not fit, a handler's error, a panic, a timeout: each is an error result
 //! for that call alone, and the loop goes on.
 //!
-//! # What is not here
+//! # More
 //!
-//! Limits by tokens or elapsed time, tools listed at run time, and structured output as a run's value.
+//! | to | use |
+//! |---|---|
+//! | bound a run | [`max_turns`](ToolLoop::max_turns), [`max_calls`](ToolLoop::max_calls), [`max_total_tokens`](ToolLoop::max_total_tokens), [`max_time`](ToolLoop::max_time), [`stop_when`](ToolLoop::stop_when) |
+//! | ask a person first | [`Tool::needs_approval`], [`Tool::needs_approval_when`] |
+//! | answer calls elsewhere | a tool without a handler, and [`Run::answer`] |
+//! | survive a crash | [`CheckpointSink`], [`ToolLoop::resume`], [`Tool::idempotent`] |
+//! | list tools while it runs | [`ToolSource`] |
+//! | log, cache, redact | [`Tool::wrap`], [`ToolLoop::wrap`] |
+//! | get a value and not text | [`ToolLoop::output`] |
+//! | know what a call is, report progress | [`CallContext`] |
 
 mod answer;
 mod checkpoint;
@@ -63,6 +72,7 @@ mod event;
 mod handlers;
 mod offer;
 mod outcome;
+mod output;
 mod parameters;
 mod reply;
 mod run;

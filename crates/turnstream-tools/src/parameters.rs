@@ -117,6 +117,11 @@ fn read<T: DeserializeOwned>(arguments: &Arguments, input: InputKind) -> Result<
     }
 }
 
+/// Whether a text says nothing as JSON.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+}
+
 /// The error with the path of the place that does not fit: a line and a column say little to a model.
 fn located<T: DeserializeOwned>(arguments: &Arguments, error: serde_json::Error) -> serde_json::Error {
     let mut deserializer = serde_json::Deserializer::from_str(arguments.json());

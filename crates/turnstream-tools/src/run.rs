@@ -22,6 +22,7 @@ use crate::{
     handlers::{Handlers, News},
     offer::Offer,
     outcome::{End, Outcome, RunStatus, StatusKind},
+    output::repair_words,
     reply::Reply,
     sink::Saving,
     tool_loop::{Progress, Settings},
@@ -128,6 +129,9 @@ impl Run {
         let check = check.and_then(|()| tools.check(&request.tools));
         let offer = Offer::new(&request.tools, tools, settings.sources.clone(), settings.wrappers.clone());
         request.tools = offer.fixed().to_vec();
+        if let Some(output) = &settings.output {
+            output.ask(&mut request);
+        }
         // What a run that was written down had said last.
         let last = request.conversation.messages().last();
         let answer = last.filter(|message| turns.asked > 0 && message.role == Role::Assistant);
@@ -203,9 +207,21 @@ impl Run {
                 ready!(self.poll_reply(context));
             }
             Step::Wait => self.end_with(End::Waiting),
+            Step::Done(Verdict::Finished) => self.finished(),
             Step::Done(verdict) => self.end_with(End::Verdict(verdict)),
         }
         Poll::Ready(())
+    }
+
+    /// The model has said what it wanted to say. If that is not what it was to say, it may try once more.
+    fn finished(&mut self) {
+        let misfit = self.settings.output.as_ref().and_then(|output| output.check(&self.text).err());
+        let Some(error) = misfit else { return self.end_with(End::Verdict(Verdict::Finished)) };
+        let words = repair_words(&error);
+        let Self { settings, turns, request, .. } = self;
+        if !turns.repair(&settings.bounds, &mut request.conversation, words) {
+            self.end_with(End::Failed(error));
+        }
     }
 
     /// Whether the caller's condition says stop. It is not asked before there is something to look at.

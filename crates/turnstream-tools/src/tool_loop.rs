@@ -8,6 +8,8 @@ use crate::{
     answer::Answer,
     checkpoint::Checkpoint,
     error::ToolError,
+    output::Output,
+    parameters::Parameters,
     run::Run,
     sink::{AnySink, CheckpointSink},
     source::{AnySource, ToolSource},
@@ -32,6 +34,7 @@ use crate::{
 /// | [`handler_timeout`](Self::handler_timeout) | none |
 /// | [`eager`](Self::eager) | no: handlers start when the turn has ended well |
 /// | [`keep_tool_choice`](Self::keep_tool_choice) | no: a forced choice holds until the model has made a call |
+/// | [`output`](Self::output) | text, whatever it says |
 /// | [`checkpoints`](Self::checkpoints) | none are written |
 #[derive(Clone)]
 pub struct ToolLoop {
@@ -51,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) handler_timeout: Option<Duration>,
     pub(crate) is_eager: bool,
     pub(crate) keeps_tool_choice: bool,
+    pub(crate) output: Option<Output>,
     pub(crate) sources: Vec<Arc<dyn AnySource>>,
     pub(crate) wrappers: Vec<Wrapper>,
     pub(crate) sink: Option<Arc<dyn AnySink>>,
@@ -85,6 +89,7 @@ impl ToolLoop {
             handler_timeout: None,
             is_eager: false,
             keeps_tool_choice: false,
+            output: None,
             sources: Vec::new(),
             wrappers: Vec::new(),
             sink: None,
@@ -209,6 +214,35 @@ impl ToolLoop {
         self
     }
 
+    /// Asks for an answer of this type: the run is finished when the last turn's text is one. Read it with
+    /// [`Outcome::output`](crate::Outcome::output).
+    ///
+    /// The provider is given the type's schema and holds the model to it if it can, unless the request has an
+    /// [`output_schema`](Request::output_schema) of its own. An answer that does not fit all the same is asked for
+    /// again once, with words that say where; that turn is one of [`max_turns`](Self::max_turns). If the next one does
+    /// not fit either the run fails with [`ErrorKind::Output`](turnstream_core::ErrorKind::Output).
+    ///
+    /// ```
+    /// # use turnstream_core::{Error, Model, Request};
+    /// # use turnstream_tools::{Given, ToolLoop};
+    /// # async fn example(model: impl Model + 'static) -> Result<(), Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Verdict {
+    ///     is_late: bool,
+    /// }
+    ///
+    /// // With the feature `schemars`: `output::<Verdict>()`, and the schema follows from the type.
+    /// let tool_loop = ToolLoop::new(model).output::<Given<Verdict>>();
+    /// let outcome = tool_loop.run(Request::new().user("Is A-4471 late?")).finish().await;
+    /// let Given(verdict) = outcome.output::<Given<Verdict>>()?;
+    /// println!("{}", verdict.is_late);
+    /// # Ok(()) }
+    /// ```
+    pub fn output<T: Parameters>(mut self) -> Self {
+        self.settings.output = Some(Output::of::<T>());
+        self
+    }
+
     /// Writes each run down while it goes on: see [`CheckpointSink`] for when. Each checkpoint is a copy of the
     /// whole conversation.
     pub fn checkpoints(mut self, sink: impl CheckpointSink) -> Self {
@@ -265,6 +299,7 @@ impl fmt::Debug for Settings {
             .field("handler_timeout", &self.handler_timeout)
             .field("is_eager", &self.is_eager)
             .field("keeps_tool_choice", &self.keeps_tool_choice)
+            .field("has_output", &self.output.is_some())
             .field("sources", &self.sources.len())
             .field("wrappers", &self.wrappers.len())
             .field("has_sink", &self.sink.is_some())

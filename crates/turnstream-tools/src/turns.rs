@@ -22,6 +22,9 @@ pub(crate) struct Turns {
     pub(crate) usage: Usage,
     /// How the last turn ended, if it ended well.
     pub(crate) reason: Option<Reason>,
+    /// Whether an answer that did not fit was asked for again.
+    #[serde(default)]
+    has_repaired: bool,
     /// The calls of the last turn. While it streams in the order of their ends, then in the message's.
     calls: Vec<Call>,
     phase: Phase,
@@ -190,6 +193,18 @@ impl Turns {
         } else {
             Step::Ask
         }
+    }
+
+    /// The answer does not fit. Asks for it again, with these words to the model, if it may: once in a run, and
+    /// while there are turns left.
+    pub(crate) fn repair(&mut self, bounds: &Bounds, conversation: &mut Conversation, words: String) -> bool {
+        let may = !self.has_repaired && self.asked < bounds.turns;
+        if may {
+            self.has_repaired = true;
+            conversation.push(Message::user(words));
+            self.phase = Phase::Asking;
+        }
+        may
     }
 
     /// A call's handler was started.

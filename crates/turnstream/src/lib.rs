@@ -13,11 +13,12 @@ pub use turnstream_openai_responses as openai_responses;
 pub use turnstream_core::{
     AbortReason, AbortedCall, ArgumentFragment, Arguments, Audio, CallAborted, CallArgumentFragment,
     CallFinished, CallIndex, CallPart, CallPreview, CallStarted, Citation, Conversation, Document, Error,
-    ErrorKind, Event, FinishedCall, Head, Image, InputKind, KeyHeader, Limits, Message, Model, OpaquePart,
-    OutputSchema, Part, PartFinished, PartIndex, PreviewKind, PreviewValue, ProviderEvent, RawJson, Reason,
-    ReasoningDelta, ReasoningEffort, ReasoningPart, RefusalDelta, Replay, Request, ResultContent, ResultPart,
-    Role, Source, Text, TextDelta, TextPart, TextStream, ToolChoice, ToolSpec, Turn, TurnBuilder, TurnError,
-    TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning, WireOptions,
+    ErrorKind, Event, Fallback, FinishedCall, Head, Image, InputKind, KeyHeader, Limits, Message, Model,
+    OpaquePart, OutputSchema, Part, PartFinished, PartIndex, PreviewKind, PreviewValue, ProviderEvent,
+    RawJson, Reason, ReasoningDelta, ReasoningEffort, ReasoningPart, RefusalDelta, Replay, Request,
+    ResultContent, ResultPart, Role, Source, Text, TextDelta, TextPart, TextStream, ToolChoice, ToolSpec,
+    Turn, TurnBuilder, TurnError, TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning,
+    WireOptions,
 };
 #[cfg(feature = "client")]
 pub use turnstream_http::{Attempt, Authorize, Bearer, BearerToken, Client, RetryPolicy, reqwest};

@@ -10,9 +10,10 @@ use std::{
 use serde::Deserialize;
 
 /// The packages that do no IO, and know no clock, task or random number.
-const PURE: [&str; 5] = [
+const PURE: [&str; 6] = [
     "turnstream-core",
     "turnstream-anthropic",
+    "turnstream-bedrock",
     "turnstream-ollama",
     "turnstream-openai-chat",
     "turnstream-openai-responses",

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use turnstream::{
     anthropic::Anthropic,
+    bedrock::{self, Bedrock},
     ollama::Ollama,
     openai_chat::{self, OpenAiChat},
     openai_responses::{self, OpenAiResponses},
@@ -50,6 +51,7 @@ enum Key<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WireName {
     AnthropicMessages,
+    BedrockConverse,
     Ollama,
     OpenaiChat,
     OpenaiResponses,
@@ -128,6 +130,22 @@ impl WireChoice {
                     wire = wire.base_url(base_url);
                 }
                 if let Some(key) = key(Some("ANTHROPIC_API_KEY")) {
+                    wire = wire.key(key);
+                }
+                Arc::new(wire)
+            }
+            WireName::BedrockConverse => {
+                let region = ["AWS_REGION", "AWS_DEFAULT_REGION"]
+                    .into_iter()
+                    .find_map(|variable| std::env::var(variable).ok().filter(|region| !region.is_empty()));
+                let mut wire = Bedrock::new(model, region.as_deref().unwrap_or("us-east-1"));
+                if let Some(profile) = &self.profile {
+                    wire = wire.profile(profile.parse::<bedrock::Profile>().context("--profile")?);
+                }
+                if let Some(base_url) = base_url {
+                    wire = wire.base_url(base_url);
+                }
+                if let Some(key) = key(Some("AWS_BEARER_TOKEN_BEDROCK")) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)

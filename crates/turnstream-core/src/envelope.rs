@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind};
 /// An error as a provider wrote it.
 ///
 /// The shapes: `{"error":{"message","type","code","param"}}`, `{"error":"text"}`, `{"message"}`,
-/// `{"detail"}`, `[{"error":{..}}]`, and Anthropic's `{"type":"error","error":{..},"request_id"}`; also one
+/// `{"detail"}`, `[{"error":{..}}]`, Amazon's `{"__type","Message"}`, and Anthropic's `{"type":"error","error":{..},"request_id"}`; also one
 /// inside another, as gateways wrap them.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -66,12 +66,14 @@ impl ErrorEnvelope {
                 request_id,
             }),
             _ => {
-                let message = text(body.get("message")).or_else(|| match body.get("detail")? {
+                let message = text(body.get("message")).or_else(|| text(body.get("Message")));
+                let message = message.or_else(|| match body.get("detail")? {
                     Value::String(detail) => Some(detail.clone()),
                     detail => Some(detail.to_string()),
                 })?;
                 // A frame's own type is no word for the kind of error.
                 let kind = text(body.get("type")).filter(|kind| kind != "error");
+                let kind = kind.or_else(|| text(body.get("__type")));
                 Some(Self {
                     message,
                     kind,
@@ -261,6 +263,7 @@ mod tests {
             ),
             (r#"{"type":"error","code":"server_error","message":"m"}"#, "m", Some("server_error")),
             (r#"{"type":"error","message":"m"}"#, "m", None),
+            (r#"{"__type":"a.b#ThrottlingException","Message":"m"}"#, "m", Some("a.b#ThrottlingException")),
         ];
         for (body, message, code) in table {
             let error = ErrorEnvelope::parse(body.as_bytes()).expect(body).into_error(ErrorKind::Provider);

@@ -45,7 +45,7 @@ pub enum ErrorKind {
     RateLimited,
     /// The provider has too much to do (503, 529). Retried.
     Overloaded,
-    /// The provider failed (other 5xx, 408, 409). Retried.
+    /// The provider failed (other 5xx, 408, 409, 424). Retried.
     Server,
     /// No connection could be made, or the request could not be sent. Retried.
     Connect,
@@ -115,7 +115,7 @@ impl ErrorKind {
             401 => Self::Authentication,
             402 | 403 => Self::PermissionDenied,
             404 => Self::NotFound,
-            408 | 409 => Self::Server,
+            408 | 409 | 424 => Self::Server,
             429 => Self::RateLimited,
             503 | 529 => Self::Overloaded,
             500.. => Self::Server,

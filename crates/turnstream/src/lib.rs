@@ -3,6 +3,8 @@
 
 #[cfg(feature = "anthropic")]
 pub use turnstream_anthropic as anthropic;
+#[cfg(feature = "bedrock")]
+pub use turnstream_bedrock as bedrock;
 #[cfg(feature = "ollama")]
 pub use turnstream_ollama as ollama;
 #[cfg(feature = "openai-chat")]

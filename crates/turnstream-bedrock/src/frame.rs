@@ -1,0 +1,267 @@
+//! Frames of an AWS event stream.
+
+use std::{fmt, ops::Range};
+
+use aws_smithy_eventstream::frame::read_message_from;
+use turnstream_core::{Frame, FrameError, Framer};
+
+/// Cuts a body of the type `application/vnd.amazon.eventstream` into its messages.
+///
+/// A frame's name is the message's `:event-type`. Messages that are errors, which are those with an
+/// `:exception-type` or an `:error-code`, have it behind `exception:`. The data is the payload; an error that
+/// stands in the headers alone gives `{"message": ..}`. Other headers are left out.
+///
+/// Both checksums of every message are checked. The limit counts a whole message, and is held against the
+/// length that its first bytes give, before the others are kept. A body that does not begin with a message, and
+/// not with a byte that only a message begins with, is something else, and gives no frame.
+///
+/// ```
+/// # use turnstream_bedrock::EventStreamFramer;
+/// # use turnstream_core::{Frame, Framer};
+/// let message = b"\0\0\0\x3f\0\0\0\x1b\xcc\x36\x39\xd2\
+///     \x0b:event-type\x07\0\x0cmessageStart\
+///     {\"role\":\"assistant\"}\x13\xbc\xdd\xda";
+/// let mut framer = EventStreamFramer::new(1024);
+/// framer.push(&message[..20]);
+/// assert_eq!(framer.next_frame(), None);
+/// framer.push(&message[20..]);
+/// let frame = Frame { event: "messageStart", data: r#"{"role":"assistant"}"# };
+/// assert_eq!(framer.next_frame(), Some(Ok(frame)));
+/// ```
+pub struct EventStreamFramer {
+    limit: usize,
+    bytes: Vec<u8>,
+    /// Where the next message begins; what lies before it has been given out.
+    start: usize,
+    body: Body,
+    /// What is wrong with the next message.
+    problem: Option<FrameError>,
+    ended: bool,
+    /// The name of the message that was given out last.
+    event: String,
+    /// Its data, where that is not the payload.
+    data: String,
+}
+
+/// What the first bytes of a body say that it is.
+enum Body {
+    /// Less than a prelude has come.
+    Unknown,
+    Messages,
+    /// Something else; its start.
+    Foreign(Vec<u8>),
+}
+
+impl Framer for EventStreamFramer {
+    const FRAME: &'static str = "AWS event-stream message";
+
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            bytes: Vec::new(),
+            start: 0,
+            body: Body::Unknown,
+            problem: None,
+            ended: false,
+            event: String::new(),
+            data: String::new(),
+        }
+    }
+
+    fn push(&mut self, chunk: &[u8]) {
+        if self.problem.is_some() || self.ended {
+            return;
+        }
+        if let Body::Foreign(start) = &mut self.body {
+            return keep_start(start, chunk);
+        }
+        self.forget_given_out();
+        // The prelude first: it says whether the rest is worth keeping.
+        let missing = PRELUDE_BYTES.saturating_sub(self.pending().len()).min(chunk.len());
+        let (prelude, rest) = chunk.split_at(missing);
+        self.bytes.extend_from_slice(prelude);
+        self.read_prelude();
+        match &mut self.body {
+            Body::Foreign(start) => keep_start(start, rest),
+            Body::Unknown | Body::Messages if self.problem.is_none() => self.keep(rest),
+            Body::Unknown | Body::Messages => {}
+        }
+    }
+
+    fn next_frame(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
+        match self.advance()? {
+            Ok(payload) => Some(self.lend(payload)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// A message says how long it is, so one that is torn is never complete, and nothing of it is given out.
+    fn finish(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
+        match self.advance() {
+            Some(Ok(payload)) => return Some(self.lend(payload)),
+            Some(Err(error)) => return Some(Err(error)),
+            None => {}
+        }
+        self.ended = true;
+        if matches!(self.body, Body::Unknown) && self.pending().first().is_some_and(|byte| *byte != 0) {
+            self.body = Body::Foreign(std::mem::take(&mut self.bytes));
+        }
+        None
+    }
+
+    fn foreign(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Foreign(start) if start.trim_ascii().is_empty() => None,
+            Body::Foreign(start) => Some(start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start)),
+            Body::Unknown | Body::Messages => None,
+        }
+    }
+}
+
+impl EventStreamFramer {
+    fn pending(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Moves at most as many bytes as have been given out since the last move, so that the whole is linear.
+    fn forget_given_out(&mut self) {
+        if self.start > 0 && self.start >= self.bytes.len() - self.start {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+            // The memory of a huge message is not kept.
+            if self.bytes.len() <= KEPT_BYTES {
+                self.bytes.shrink_to(KEPT_BYTES);
+            }
+        }
+    }
+
+    /// A long message grows by a quarter of itself: twice its memory is too much, and this is linear, too.
+    fn keep(&mut self, bytes: &[u8]) {
+        let length = self.bytes.len();
+        if length + bytes.len() > KEPT_BYTES.max(self.bytes.capacity()) {
+            self.bytes.reserve_exact(bytes.len().max(length / 4));
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The length of the next message, once its prelude has come and is good.
+    fn read_prelude(&mut self) -> Option<usize> {
+        let prelude: &[u8; PRELUDE_BYTES] = self.pending().first_chunk()?;
+        let [a, b, c, d, e, f, g, h, checksum @ ..] = *prelude;
+        if crc32fast::hash(&[a, b, c, d, e, f, g, h]) != u32::from_be_bytes(checksum) {
+            // Text never begins with a NUL, and a message does unless it is longer than 16 MiB.
+            if matches!(self.body, Body::Unknown) && a != 0 {
+                self.body = Body::Foreign(std::mem::take(&mut self.bytes));
+            } else {
+                self.problem = Some(damaged("the checksum over its length does not hold"));
+            }
+            return None;
+        }
+        self.body = Body::Messages;
+        let length = u32::from_be_bytes([a, b, c, d]);
+        let headers = u32::from_be_bytes([e, f, g, h]);
+        let Ok(length_in_memory) = usize::try_from(length) else {
+            self.problem = Some(FrameError::too_large(self.limit));
+            return None;
+        };
+        if length_in_memory > self.limit {
+            self.problem = Some(FrameError::too_large(self.limit));
+        } else if u64::from(length) < u64::from(headers) + BESIDE_HEADERS_AND_PAYLOAD {
+            self.problem = Some(damaged("it has no room for its headers"));
+        }
+        if self.problem.is_none() { Some(length_in_memory) } else { None }
+    }
+
+    /// Takes the next message, if all of it has come: where its payload stands.
+    fn advance(&mut self) -> Option<Result<Range<usize>, FrameError>> {
+        if self.ended {
+            return None;
+        }
+        let length = self.problem.is_none().then(|| self.read_prelude()).flatten();
+        if let Some(problem) = self.problem.take() {
+            return Some(Err(self.give_up(problem)));
+        }
+        let length = length?;
+        let message = match read_message_from(self.pending().get(..length)?) {
+            Ok(message) => message,
+            Err(error) => return Some(Err(self.give_up(damaged(&error.to_string())))),
+        };
+        let header = |name: &str| {
+            let header = message.headers().iter().find(|header| header.name().as_str() == name)?;
+            header.value().as_string().ok().map(|value| value.as_str())
+        };
+        self.event.clear();
+        self.data.clear();
+        match header(":message-type") {
+            Some(kind @ ("exception" | "error")) => {
+                let name = if kind == "error" { header(":error-code") } else { header(":exception-type") };
+                self.event.push_str("exception:");
+                self.event.push_str(name.unwrap_or("unknown"));
+                if message.payload().is_empty() {
+                    let words = header(":error-message").unwrap_or("the provider gave no reason");
+                    self.data = serde_json::json!({ "message": words }).to_string();
+                }
+            }
+            _ => self.event.push_str(header(":event-type").unwrap_or_default()),
+        }
+        self.start += length;
+        let end = self.start - CHECKSUM_BYTES;
+        Some(Ok(end - message.payload().len()..end))
+    }
+
+    fn give_up(&mut self, error: FrameError) -> FrameError {
+        self.ended = true;
+        (self.bytes, self.start) = (Vec::new(), 0);
+        error
+    }
+
+    fn lend(&self, payload: Range<usize>) -> Result<Frame<'_>, FrameError> {
+        if !self.data.is_empty() {
+            return Ok(Frame { event: &self.event, data: &self.data });
+        }
+        let payload = self.bytes.get(payload).unwrap_or_default();
+        let data = str::from_utf8(payload).map_err(|error| FrameError::not_utf8(payload, error))?;
+        Ok(Frame { event: &self.event, data })
+    }
+}
+
+/// A body can be megabytes, and nobody reads those in a debug print.
+impl fmt::Debug for EventStreamFramer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("EventStreamFramer")
+            .field("limit", &self.limit)
+            .field("pending", &self.pending().len())
+            .field("problem", &self.problem)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+fn damaged(problem: &str) -> FrameError {
+    FrameError::Damaged { problem: problem.to_owned() }
+}
+
+fn keep_start(start: &mut Vec<u8>, chunk: &[u8]) {
+    let room = FOREIGN_BYTES.saturating_sub(start.len());
+    start.extend(chunk.iter().take(room));
+}
+
+/// Two lengths and a checksum over them.
+const PRELUDE_BYTES: usize = 12;
+
+const CHECKSUM_BYTES: usize = 4;
+
+/// The prelude, and the checksum behind the payload.
+const BESIDE_HEADERS_AND_PAYLOAD: u64 = 16;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// How much is kept of a body that is something else.
+const FOREIGN_BYTES: usize = 64 << 10;
+
+/// How much memory is kept between messages.
+const KEPT_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests;

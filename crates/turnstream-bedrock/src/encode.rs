@@ -15,8 +15,8 @@ use turnstream_core::{
 use crate::{Bedrock, CachePoint, Options, Profile, WIRE};
 use body::{
     Block, Body, CacheMark, Choice, Empty, GuardrailConfig, InferenceConfig, Input, InputSchema, JsonSchema,
-    Kind, Latency, Message, Named, OutputConfig, Reasoning, ReasoningText, Structure, SystemBlock,
-    TextFormat, Tool, ToolConfig, ToolResult, ToolSpecification, ToolUse, Written,
+    Kind, Latency, Message, Named, Offered, OutputConfig, Reasoning, ReasoningText, Structure, SystemBlock,
+    TextFormat, ToolConfig, ToolResult, ToolSpecification, ToolUse, Written,
 };
 use media::DocumentNames;
 
@@ -221,14 +221,14 @@ fn tool_config<'a>(request: &'a Request, options: &'a Options) -> Result<Option<
                 )));
             }
             let schema = InputSchema { json: tool.schema() };
-            tools.push(Tool::ToolSpec(ToolSpecification {
+            tools.push(Offered::ToolSpec(ToolSpecification {
                 name: &tool.name,
                 description: &tool.description,
                 input_schema: schema,
                 strict: tool.strict,
             }));
         }
-        tools.extend(options.system_tools.iter().map(|name| Tool::SystemTool(Named { name })));
+        tools.extend(options.system_tools.iter().map(|name| Offered::SystemTool(Named { name })));
     }
     if tools.is_empty() {
         return match &request.tool_choice {
@@ -248,7 +248,7 @@ fn tool_config<'a>(request: &'a Request, options: &'a Options) -> Result<Option<
         ));
     }
     if options.cache_points.contains(&CachePoint::Tools) {
-        tools.push(Tool::CachePoint(cache_mark(options)));
+        tools.push(Offered::CachePoint(cache_mark(options)));
     }
     let tool_choice = match &request.tool_choice {
         None | Some(ToolChoice::None) => None,

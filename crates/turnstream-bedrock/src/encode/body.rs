@@ -143,14 +143,14 @@ pub(super) struct InferenceConfig<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolConfig<'a> {
-    pub(super) tools: Vec<Tool<'a>>,
+    pub(super) tools: Vec<Offered<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_choice: Option<Choice<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Tool<'a> {
+pub(super) enum Offered<'a> {
     ToolSpec(ToolSpecification<'a>),
     SystemTool(Named<'a>),
     CachePoint(CacheMark),

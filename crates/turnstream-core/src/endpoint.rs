@@ -11,6 +11,7 @@ use url::Url;
 use crate::{
     error::{Error, ErrorKind},
     raw_json::{RawFields, RawJson},
+    redact::secrets_of,
     request::Warning,
 };
 
@@ -265,6 +266,16 @@ impl WireRequest {
                 || KEY_HEADERS.contains(&name.as_str())
                 || SECRET_HEADERS.contains(&name.as_str())
         })
+    }
+
+    /// What the request carries that nobody else may read: the values of headers that carry keys or are marked
+    /// sensitive, the user and password of the address, and what its query says, in every spelling in which a
+    /// reply may echo it. What has less than six characters is a word that stands everywhere, and left out.
+    pub fn secrets(&self) -> Vec<SecretString> {
+        let keys: Vec<&HeaderName> = self.key_headers().collect();
+        let is_secret =
+            |(name, value): &(&HeaderName, &HeaderValue)| value.is_sensitive() || keys.contains(name);
+        secrets_of(self.headers.iter().filter(is_secret).map(|(_, value)| value), &self.url)
     }
 
     /// The URL without user, password and query, which may hold keys.

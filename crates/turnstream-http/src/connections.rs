@@ -7,14 +7,14 @@ use std::{
 };
 
 use turnstream_core::{
-    Error,
+    Endpoint, Error, KeyHeader,
     reexports::{
         secrecy::{ExposeSecret, SecretString},
         url::{Host, Url},
     },
 };
 
-use crate::{failure::Unusable, secrets};
+use crate::failure::Unusable;
 
 /// The connections of a client and its clones, opened on first use.
 pub(crate) struct Connections {
@@ -67,8 +67,9 @@ impl Connections {
     /// What a reply may echo of the way to it: a proxy's user and password.
     pub(crate) fn secrets(&self) -> Vec<SecretString> {
         let ProxyChoice::Always(proxy) = &self.settings.proxy else { return Vec::new() };
-        let Ok(url) = Url::parse(proxy.expose_secret()) else { return Vec::new() };
-        secrets::of_url(&url)
+        // What a wire's address may hold, a proxy's may.
+        let address = Endpoint::new(proxy.expose_secret().to_owned(), KeyHeader::Bearer);
+        address.post("", &[], &()).map(|request| request.secrets()).unwrap_or_default()
     }
 }
 

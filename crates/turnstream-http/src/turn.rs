@@ -225,7 +225,7 @@ impl HttpTurn {
             State::Unsent => self.start(),
             State::Sending(sending) => match sending.as_mut().poll(context) {
                 Poll::Ready(Sent { attempt, response }) => {
-                    self.secrets = secrets::of(attempt.headers(), attempt.url());
+                    self.secrets = attempt.request().secrets();
                     self.secrets.extend(self.client.connections.secrets());
                     self.sent = Some(attempt);
                     match response {

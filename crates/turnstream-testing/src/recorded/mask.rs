@@ -2,10 +2,7 @@
 
 use turnstream_core::{
     WireRequest,
-    reexports::{
-        http::HeaderMap,
-        url::{Url, form_urlencoded},
-    },
+    reexports::{http::HeaderMap, secrecy::ExposeSecret, url::Url},
 };
 
 use super::MASKED;
@@ -38,8 +35,6 @@ const HARMLESS_HEADERS: [&str; 22] = [
 ];
 /// Parameters of an address whose values are kept.
 const HARMLESS_PARAMETERS: [&str; 2] = ["alt", "api-version"];
-/// Shorter ones are not looked for in a body: they would be found in innocent words.
-const SECRET_BYTES: usize = 6;
 
 /// The secrets of a request, in every spelling in which a reply may echo them, longest first.
 #[derive(Debug, Default)]
@@ -47,30 +42,11 @@ pub(crate) struct Secrets(Vec<Vec<u8>>);
 
 impl Secrets {
     pub(crate) fn of(request: &WireRequest) -> Self {
-        let keys: Vec<_> = request.key_headers().collect();
-        let mut secrets = Vec::new();
-        let values =
-            request.headers.iter().filter(|(name, value)| value.is_sensitive() || keys.contains(name));
-        for value in values.filter_map(|(_, value)| value.to_str().ok()).map(str::trim) {
-            secrets.push(value.to_owned());
-            // Behind a scheme such as `Bearer`.
-            secrets.extend(value.split_once(' ').map(|(_, key)| key.trim_start().to_owned()));
-        }
-        secrets.extend(request.url.password().map(str::to_owned));
-        for pair in request.url.query().unwrap_or_default().split('&') {
-            let Some((name, value)) = pair.split_once('=') else { continue };
-            if !HARMLESS_PARAMETERS.contains(&name) {
-                secrets.push(value.to_owned());
-                secrets.extend(form_urlencoded::parse(pair.as_bytes()).map(|(_, value)| value.into_owned()));
-            }
-        }
-        // Some writers of JSON escape the slash.
-        let escaped: Vec<_> = secrets.iter().map(|secret| secret.replace('/', r"\/")).collect();
-        secrets.extend(escaped);
-        secrets.retain(|secret| secret.len() >= SECRET_BYTES);
+        let secrets = request.secrets();
+        let mut secrets: Vec<Vec<u8>> = secrets.iter().map(|secret| secret.expose_secret().into()).collect();
         // One may be a part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self(secrets.into_iter().map(String::into_bytes).collect())
+        Self(secrets)
     }
 
     /// Puts asterisks in the place of every secret; the length stays.

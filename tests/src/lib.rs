@@ -9,6 +9,7 @@ use std::{
 use turnstream::{
     Client, Error, Limits, RetryPolicy,
     anthropic::Anthropic,
+    ollama::Ollama,
     openai_chat::OpenAiChat,
     openai_responses::OpenAiResponses,
     wire::{Decode, Wire, reexports::http::HeaderMap},
@@ -19,15 +20,26 @@ use turnstream::{
 pub enum TestedWire {
     /// Anthropic Messages.
     Anthropic,
+    /// Ollama's chat wire.
+    Ollama,
     /// OpenAI Chat Completions.
     OpenAiChat,
     /// OpenAI Responses.
     OpenAiResponses,
 }
 
+/// How a body is cut into frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Server-sent events.
+    Sse,
+    /// JSON lines.
+    Lines,
+}
+
 impl TestedWire {
     /// All wires.
-    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Ollama, Self::OpenAiChat, Self::OpenAiResponses];
 
     /// The wire with this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -38,15 +50,38 @@ impl TestedWire {
     pub fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic-messages",
+            Self::Ollama => "ollama",
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
         }
+    }
+
+    /// How its bodies are cut into frames.
+    pub fn framing(self) -> Framing {
+        match self {
+            Self::Ollama => Framing::Lines,
+            Self::Anthropic | Self::OpenAiChat | Self::OpenAiResponses => Framing::Sse,
+        }
+    }
+
+    /// How the names of files with its bodies end.
+    pub fn extension(self) -> &'static str {
+        match self.framing() {
+            Framing::Sse => "sse",
+            Framing::Lines => "ndjson",
+        }
+    }
+
+    /// Whether arguments come in fragments. On the other wires a call comes whole, and so it is never cut.
+    pub fn sends_fragments(self) -> bool {
+        self != Self::Ollama
     }
 
     /// A new decoder.
     pub fn decoder(self) -> Box<dyn Decode> {
         match self {
             Self::Anthropic => Anthropic::new("m").decoder(),
+            Self::Ollama => Ollama::new("m").decoder(),
             Self::OpenAiChat => OpenAiChat::new("m").decoder(),
             Self::OpenAiResponses => OpenAiResponses::new("m").decoder(),
         }
@@ -56,6 +91,7 @@ impl TestedWire {
     pub fn refused(self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
         match self {
             Self::Anthropic => Anthropic::new("m").refused(status, headers, body),
+            Self::Ollama => Ollama::new("m").refused(status, headers, body),
             Self::OpenAiChat => OpenAiChat::new("m").refused(status, headers, body),
             Self::OpenAiResponses => OpenAiResponses::new("m").refused(status, headers, body),
         }
@@ -71,6 +107,10 @@ impl TestedWire {
         let url = format!("{server}/v1");
         let client = match self {
             Self::Anthropic => Client::new(Anthropic::new("m").key("secret").base_url(url).limits(limits)),
+            Self::Ollama => {
+                let url = format!("{server}/api");
+                Client::new(Ollama::new("m").key("secret").base_url(url).limits(limits))
+            }
             Self::OpenAiChat => Client::new(OpenAiChat::new("m").key("secret").base_url(url).limits(limits)),
             Self::OpenAiResponses => {
                 Client::new(OpenAiResponses::new("m").key("secret").base_url(url).limits(limits))

@@ -113,7 +113,8 @@ fn every_recorded_stream_keeps_the_laws() {
             continue;
         };
         let paths = entries(&folder).unwrap();
-        for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "sse")) {
+        let is_body = |path: &&PathBuf| path.extension().is_some_and(|end| end == wire.extension());
+        for path in paths.iter().filter(is_body) {
             let events = decode(wire.decoder(), &fs::read(path).unwrap());
             let broken = broken_law(&events);
             assert_eq!(broken, None, "{}", path.display());
@@ -186,7 +187,7 @@ fn cases(skip: impl Fn(&str)) -> Vec<Case> {
             }
             continue;
         };
-        let body = fs::read(folder.join("input.sse")).unwrap();
+        let body = fs::read(folder.join("input").with_extension(wire.extension())).unwrap();
         let http = read_json(&folder.join("http.json"));
         let chunks = read_json(&folder.join("chunks.json")).unwrap_or_default();
         cases.push(Case { name, folder, wire, body, http, chunks });

@@ -17,6 +17,11 @@ fn the_fixtures_of_anthropic_messages_hold_however_they_are_cut() {
 }
 
 #[test]
+fn the_fixtures_of_ollama_hold_however_they_are_cut() {
+    check(TestedWire::Ollama);
+}
+
+#[test]
 fn the_fixtures_of_chat_completions_hold_however_they_are_cut() {
     check(TestedWire::OpenAiChat);
 }
@@ -38,14 +43,14 @@ fn every_folder_of_fixtures_is_a_known_wire() {
 fn check(wire: TestedWire) {
     let folder = root().join("fixtures").join(wire.name());
     for name in REQUIRED {
-        let path = folder.join(name).with_extension("sse");
+        let path = folder.join(name).with_extension(wire.extension());
         assert!(path.exists(), "{} is missing", path.display());
     }
     for path in entries(&folder).unwrap() {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("sse") => check_fixture(wire, &path),
+            Some(extension) if extension == wire.extension() => check_fixture(wire, &path),
             Some("jsonl") => {
-                let body = path.with_extension("").with_extension("sse");
+                let body = path.with_extension("").with_extension(wire.extension());
                 assert!(body.exists(), "{} belongs to no body", path.display());
             }
             _ => {}

@@ -218,6 +218,9 @@ fn reason(word: &str) -> Option<Reason> {
     Some(match word {
         "stop" => Reason::Stop,
         "length" => Reason::Length,
+        // Other servers that speak this wire hand on what they were told.
+        "tool_calls" => Reason::ToolCalls,
+        "content_filter" => Reason::ContentFilter,
         "error" | "network_error" | "abort" => return None,
         // Among them `load` and `unload`, which answer requests without messages.
         _ => Reason::Other,

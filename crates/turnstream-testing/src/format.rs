@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     anthropic::Messages,
     gate::Gate,
+    ollama::Chat,
     openai_chat::Completions,
     openai_responses::Responses,
     plan::{Piece, Plan},
@@ -53,8 +54,8 @@ pub(crate) struct Reader {
 }
 
 /// Every wire.
-pub(crate) static READERS: [Reader; 3] =
-    [Reader::of::<Messages>(), Reader::of::<Completions>(), Reader::of::<Responses>()];
+pub(crate) static READERS: [Reader; 4] =
+    [Reader::of::<Messages>(), Reader::of::<Chat>(), Reader::of::<Completions>(), Reader::of::<Responses>()];
 
 impl Reader {
     const fn of<W: Spelling>() -> Self {
@@ -77,6 +78,11 @@ impl Frames {
     /// A server-sent event without one.
     pub(crate) fn unnamed(&mut self, data: &str) {
         self.raw(format!("data: {data}\n\n").as_bytes());
+    }
+
+    /// A JSON line.
+    pub(crate) fn line(&mut self, data: &str) {
+        self.raw(format!("{data}\n").as_bytes());
     }
 
     /// A comment among server-sent events.

@@ -37,6 +37,7 @@ pub mod events;
 mod format;
 mod gate;
 mod json;
+pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
 mod plan;

@@ -76,8 +76,8 @@ pub struct SentResult {
 }
 
 impl SentRequest {
-    /// Reads a request to this path, whose end says which wire it is: `/messages`, `/chat/completions`,
-    /// `/responses`. `None` if it is no known wire's, or the body is not JSON.
+    /// Reads a request to this path, whose end says which wire it is: `/messages`, `/api/chat`,
+    /// `/chat/completions`, `/responses`. `None` if it is no known wire's, or the body is not JSON.
     pub fn read(path: &str, body: &[u8]) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default();
         let reader = READERS.iter().find(|reader| path.ends_with(reader.path_end))?;
@@ -239,7 +239,6 @@ impl SentResult {
     }
 
     /// The same with the tool's name.
-    #[allow(dead_code, reason = "for wires whose results name their tool")]
     pub(crate) fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
@@ -296,9 +295,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{anthropic, openai_chat, openai_responses};
+    use crate::{anthropic, ollama, openai_chat, openai_responses};
 
-    fn requests() -> [SentRequest; 3] {
+    fn requests() -> [SentRequest; 4] {
         [
             anthropic::read_request(&json!({
             "model": "m", "system": [{"type": "text", "text": "Be brief."}],
@@ -310,6 +309,16 @@ mod tests {
                     {"type": "tool_use", "id": "c1", "name": "lookup_order", "input": {"id": "A"}}]},
                 {"role": "user", "content": [
                     {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "sent"}]}]},
+            ]})),
+            ollama::read_request(&json!({
+            "model": "m",
+            "tools": [{"type": "function", "function": {"name": "lookup_order"}}],
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Where is it?"},
+                {"role": "assistant", "content": "Let me look.", "tool_calls": [
+                    {"id": "c1", "function": {"name": "lookup_order", "arguments": {"id": "A"}}}]},
+                {"role": "tool", "tool_name": "lookup_order", "tool_call_id": "c1", "content": "sent"},
             ]})),
             openai_chat::read_request(&json!({
             "model": "m",
@@ -343,7 +352,12 @@ mod tests {
             SentPart::Call(SentCall::new("c1", "lookup_order", "{\"id\":\"A\"}".to_owned())),
             SentPart::Result(SentResult::new("c1", "sent".to_owned(), false)),
         ];
-        for request in requests() {
+        for mut request in requests() {
+            // Some wires name the tool of a result, too.
+            if let Some(SentPart::Result(result)) = request.parts.last_mut() {
+                let name = std::mem::take(&mut result.name);
+                assert!(matches!(name.as_str(), "" | "lookup_order"), "{name}");
+            }
             assert_eq!(request.parts, want);
             assert_eq!(request.system, "Be brief.");
             assert_eq!(request.last_user_text(), Some("Where is it?"));

@@ -1,14 +1,17 @@
-//! Bodies of server-sent events, taken apart and put together again. This reader shares nothing with the
+//! Bodies of server-sent events or of JSON lines, taken apart and put together again. This reader shares nothing with the
 //! one that is tested.
 
 use std::ops::Range;
+
+use turnstream_tests::Framing;
 
 use crate::json::Json;
 
 /// The lines and frames of a body.
 pub(crate) struct Frames {
     pub(crate) list: Vec<Frame>,
-    /// The offsets at which another frame can be put in: the start, and behind each blank line.
+    /// The offsets at which another frame can be put in: the start, and behind each blank line, or behind
+    /// each line where lines are frames.
     pub(crate) boundaries: Vec<usize>,
     /// Each line's content, and its end with the bytes that end it.
     pub(crate) lines: Vec<(Range<usize>, usize)>,
@@ -16,9 +19,10 @@ pub(crate) struct Frames {
 
 /// One frame with data.
 pub(crate) struct Frame {
+    framing: Framing,
     pub(crate) event: String,
     pub(crate) data: String,
-    /// Where it stands, its blank line with it.
+    /// Where it stands, its blank line or its line end with it.
     pub(crate) range: Range<usize>,
     /// Where its data ends: a body that stops before it has not said all of it.
     pub(crate) data_end: usize,
@@ -38,14 +42,20 @@ impl Frame {
 
     /// The same frame with other data, as bytes.
     pub(crate) fn with_data(&self, data: &str) -> String {
-        frame(&self.event, data)
+        match self.framing {
+            Framing::Sse => frame(&self.event, data),
+            Framing::Lines => line(data),
+        }
     }
 }
 
 impl Frames {
-    pub(crate) fn of(body: &[u8]) -> Self {
+    pub(crate) fn of(framing: Framing, body: &[u8]) -> Self {
         let start = if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-        let lines = lines_of(body, start);
+        let lines = lines_of(framing, body, start);
+        if framing == Framing::Lines {
+            return Self::of_lines(body, start, lines);
+        }
         let (mut list, mut boundaries) = (Vec::new(), vec![start]);
         let (mut block_start, mut block) = (start, Block::default());
         for (content, end) in &lines {
@@ -58,6 +68,24 @@ impl Frames {
             boundaries.push(*end);
         }
         list.extend(block.frame(block_start..body.len()));
+        Self { list, boundaries, lines }
+    }
+
+    /// Lines are frames, but for blank ones. A body that begins with no object has none.
+    fn of_lines(body: &[u8], start: usize, lines: Vec<(Range<usize>, usize)>) -> Self {
+        let is_foreign = !body[start..].trim_ascii_start().starts_with(b"{");
+        let (mut list, mut boundaries) = (Vec::new(), vec![start]);
+        for (content, end) in lines.iter().filter(|_| !is_foreign) {
+            let data = String::from_utf8_lossy(&body[content.clone()]).into_owned();
+            if !data.trim().is_empty() {
+                let data_end = content.start + data.trim_end().len();
+                let (event, range) = (String::new(), content.start..*end);
+                list.push(Frame { framing: Framing::Lines, event, data, range, data_end });
+            }
+            if *end > content.end {
+                boundaries.push(*end);
+            }
+        }
         Self { list, boundaries, lines }
     }
 
@@ -96,7 +124,12 @@ pub(crate) fn with_inserted(body: &[u8], place: usize, inserted: &str) -> Vec<u8
     [&body[..place], inserted.as_bytes(), &body[place..]].concat()
 }
 
-/// The bytes of a frame.
+/// The bytes of a JSON line.
+pub(crate) fn line(data: &str) -> String {
+    format!("{data}\n")
+}
+
+/// The bytes of a server-sent event.
 pub(crate) fn frame(event: &str, data: &str) -> String {
     let data: String = data.split('\n').map(|line| format!("data: {line}\n")).collect();
     if event.is_empty() { format!("{data}\n") } else { format!("event: {event}\n{data}\n") }
@@ -104,11 +137,16 @@ pub(crate) fn frame(event: &str, data: &str) -> String {
 
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-fn lines_of(body: &[u8], start: usize) -> Vec<(Range<usize>, usize)> {
+fn lines_of(framing: Framing, body: &[u8], start: usize) -> Vec<(Range<usize>, usize)> {
     let (mut lines, mut start) = (Vec::new(), start);
     while start < body.len() {
-        let length = body[start..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-        let content = start..length.map_or(body.len(), |length| start + length);
+        let is_end = |byte: &u8| *byte == b'\n' || (framing == Framing::Sse && *byte == b'\r');
+        let length = body[start..].iter().position(is_end);
+        let mut content = start..length.map_or(body.len(), |length| start + length);
+        // Of a JSON line a CR is the end only with its LF.
+        if framing == Framing::Lines && content.end < body.len() && body[content.clone()].ends_with(b"\r") {
+            content.end -= 1;
+        }
         let end = match &body[content.end..] {
             [b'\r', b'\n', ..] => content.end + 2,
             [_, ..] => content.end + 1,
@@ -147,6 +185,6 @@ impl Block {
     fn frame(self, range: Range<usize>) -> Option<Frame> {
         let Self { event, data, data_end } = self;
         let data = data.join("\n");
-        (!data.trim().is_empty()).then_some(Frame { event, data, range, data_end })
+        (!data.trim().is_empty()).then_some(Frame { framing: Framing::Sse, event, data, range, data_end })
     }
 }

@@ -53,7 +53,7 @@ impl Input {
     }
 
     fn with_profile(name: String, wire: TestedWire, body: Vec<u8>, is_mistral: bool) -> Self {
-        let frames = Frames::of(&body);
+        let frames = Frames::of(wire.framing(), &body);
         let mut input = Self { name, wire, body, frames, whole: Vec::new(), is_mistral };
         input.whole = input.decode(&input.body);
         input
@@ -97,9 +97,10 @@ fn cases() -> Vec<Input> {
     let Some(folder) = corpus("cases") else { return Vec::new() };
     let mut inputs = Vec::new();
     for case in entries(&folder).unwrap() {
-        let (format, body) = (fs::read_to_string(case.join("format")), case.join("input.sse"));
-        let wire = TestedWire::from_name(format.unwrap_or_default().trim());
-        if let Some(wire) = wire.filter(|_| body.exists()) {
+        let format = fs::read_to_string(case.join("format")).unwrap_or_default();
+        let Some(wire) = TestedWire::from_name(format.trim()) else { continue };
+        let body = case.join("input").with_extension(wire.extension());
+        if body.exists() {
             inputs.push(Input::new(name_of(&case), wire, fs::read(&body).unwrap()));
         }
     }
@@ -108,7 +109,7 @@ fn cases() -> Vec<Input> {
 
 fn bodies_in(folder: &Path, wire: TestedWire, is_mistral: bool) -> Vec<Input> {
     let paths = entries(folder).unwrap_or_default().into_iter();
-    let is_body = |path: &PathBuf| path.extension().is_some_and(|end| end == "sse" || end == "body");
+    let is_body = |path: &PathBuf| path.extension().is_some_and(|end| end == wire.extension() || end == "body");
     let bodies = paths.filter(is_body);
     bodies
         .map(|path| Input::with_profile(name_of(&path), wire, fs::read(&path).unwrap(), is_mistral))

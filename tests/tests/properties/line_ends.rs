@@ -1,7 +1,7 @@
 //! The events do not depend on how lines end, on comments, or on a byte-order mark.
 
 use turnstream::wire::End;
-use turnstream_tests::TestedWire;
+use turnstream_tests::{Framing, TestedWire};
 
 use crate::{
     bodies::{BYTE_ORDER_MARK, with_inserted},
@@ -20,6 +20,8 @@ const NOTHINGS: [&str; 7] = [
     "id: 7\nretry: 3000\n\n",
     "data:\ndata: \n\n",
 ];
+/// The same among JSON lines, which know no comments.
+const BLANKS: [&str; 3] = ["\n", "\r\n", " \t\n"];
 const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
 /// At how many places of a body each of them is put in alone.
 const PLACES: usize = if cfg!(debug_assertions) { 32 } else { 256 };
@@ -52,13 +54,17 @@ fn check(input: &Input, trial: &mut Trial) {
         }
     };
 
-    for (name, end) in [("LF", "\n"), ("CRLF", "\r\n"), ("CR", "\r")] {
-        same(name, &with_line_ends(input, |_, _| end));
+    let framing = input.wire.framing();
+    let ends: &[&str] = match framing {
+        Framing::Sse => &["\n", "\r\n", "\r"],
+        Framing::Lines => &["\n", "\r\n"],
+    };
+    for end in ends {
+        same(&format!("{end:?} at the end of each line"), &with_line_ends(input, |_, _| end));
     }
     for seed in 0..MIXES {
         let mut random = fastrand::Rng::with_seed(seed);
         let mixed = with_line_ends(input, |before, line| {
-            let ends = ["\n", "\r\n", "\r"];
             // An LF alone behind a CR would be the end of the same line.
             let is_one_end = before == "\r" && line.is_empty();
             ends[random.usize(usize::from(is_one_end)..ends.len())]
@@ -78,7 +84,7 @@ fn check(input: &Input, trial: &mut Trial) {
             same("no final line end", &body[..end]);
             same("no final blank line", &[&body[..end], b"\n"].concat());
         }
-        same("more final blank lines", &[body, &b"\n\r\n\r"[..]].concat());
+        same("more final blank lines", &[body, &b"\n\r\n"[..], ends[ends.len() - 1].as_bytes()].concat());
     }
 
     for nothing in nothings(input.wire) {
@@ -87,6 +93,9 @@ fn check(input: &Input, trial: &mut Trial) {
             everywhere.splice(place..place, nothing.bytes());
         }
         same(&format!("{nothing:?} everywhere"), &everywhere);
+    }
+    if framing != Framing::Sse {
+        return;
     }
     let mut commented = body.clone();
     for (line, _) in frames.lines.iter().rev() {
@@ -110,7 +119,11 @@ fn check_places(input: &Input, trial: &mut Trial) {
 }
 
 fn nothings(wire: TestedWire) -> impl Iterator<Item = &'static str> {
-    NOTHINGS.into_iter().chain((wire == TestedWire::Anthropic).then_some(PING))
+    let nothings = match wire.framing() {
+        Framing::Sse => NOTHINGS.as_slice(),
+        Framing::Lines => BLANKS.as_slice(),
+    };
+    nothings.iter().copied().chain((wire == TestedWire::Anthropic).then_some(PING))
 }
 
 /// The body with other line ends: `end` is asked for each, with the one before and the line. A last line

@@ -8,7 +8,7 @@ use turnstream::Event;
 use turnstream_tests::TestedWire;
 
 use crate::{
-    bodies::{Frame, edited, frame, with_inserted},
+    bodies::{Frame, edited, frame, line, with_inserted},
     events::assert_same,
     inputs::{Input, inputs},
     json::{Edits, Json},
@@ -65,6 +65,9 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
     let is_start = |frame: &&Frame| matches!(frame.kind().as_str(), "message_start" | "response.created");
     let is_named = matches!(input.whole.first(), Some(Ok(Event::TurnStarted(start))) if start.id.is_some());
     let has_begun = !is_named || before.iter().any(is_start);
+    if input.wire == TestedWire::Ollama {
+        return unknown_lines(input, before.is_empty());
+    }
     let mut news = vec![(
         "an unknown event",
         frame(
@@ -73,6 +76,7 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
         ),
     )];
     match input.wire {
+        TestedWire::Ollama => {}
         TestedWire::Anthropic => {
             let index = latest("index").unwrap_or_else(|| "0".to_owned());
             let delta = r#"{"type":"x_news","text":"no","partial_json":"no","thinking":"no"}"#;
@@ -190,8 +194,27 @@ fn unknown_item() -> String {
     .concat()
 }
 
-/// A chunk of the same reply.
-fn chunk(input: &Input, delta: &str) -> String {
+/// Lines that mean nothing to Ollama's wire: of no kind, of a message that says nothing known, or of no form;
+/// but a body that begins with no object is no stream.
+fn unknown_lines(input: &Input, is_first: bool) -> Vec<(&'static str, String)> {
+    let named = named(input);
+    let mut lines = vec![
+        ("an unknown line", line(r#"{"x_news":{"message":{"content":"no"},"done":true},"n":[null,1e999]}"#)),
+        (
+            "an unknown message",
+            line(&format!(
+                r#"{{{named}"message":{{"role":"x_news","x_news":"no","content":""}},"done":false}}"#
+            )),
+        ),
+    ];
+    if !is_first {
+        lines.push(("a line that is no object", line(r#"["x_news",{"content":"no"},true]"#)));
+    }
+    lines
+}
+
+/// What the frames of this reply say of it.
+fn named(input: &Input) -> String {
     let mut named = String::new();
     if let Some(Ok(Event::TurnStarted(start))) = input.whole.first() {
         for (name, text) in [("id", &start.id), ("model", &start.model)] {
@@ -200,6 +223,12 @@ fn chunk(input: &Input, delta: &str) -> String {
             }
         }
     }
+    named
+}
+
+/// A chunk of the same reply.
+fn chunk(input: &Input, delta: &str) -> String {
+    let named = named(input);
     let choice = format!(r#"{{"index":0,"delta":{delta},"finish_reason":null}}"#);
     frame("", &format!(r#"{{{named}"object":"chat.completion.chunk","choices":[{choice}]}}"#))
 }

@@ -74,6 +74,8 @@ fn each_done_reason_has_our_word() {
     let table = [
         ("stop", "stop"),
         ("length", "length"),
+        ("tool_calls", "tool_calls"),
+        ("content_filter", "content_filter"),
         ("load", "other"),
         ("unload", "other"),
         ("brand_new", "other"),

@@ -8,6 +8,7 @@ use crate::json::Json;
 pub(super) fn optional_members(wire: TestedWire, path: &str, object: &Json<'_>) -> Vec<&'static str> {
     let table = match wire {
         TestedWire::Anthropic => MESSAGES,
+        TestedWire::Ollama => OLLAMA,
         TestedWire::OpenAiChat => CHAT,
         TestedWire::OpenAiResponses => RESPONSES,
     };
@@ -54,6 +55,27 @@ const USAGE: &[&str] = &[
     "server_tool_use",
     "service_tier",
     "output_tokens_details",
+];
+
+const OLLAMA: &[Row] = &[
+    row(
+        "",
+        &[
+            "model",
+            "created_at",
+            "message",
+            "done",
+            "done_reason",
+            "prompt_eval_count",
+            "eval_count",
+            "total_duration",
+            "logprobs",
+            "error",
+        ],
+    ),
+    row(".message", &["role", "content", "thinking", "images", "tool_calls"]),
+    row(".message.tool_calls[]", &["id", "type"]),
+    row(".message.tool_calls[].function", &["index", "arguments"]),
 ];
 
 const CHAT: &[Row] = &[

@@ -45,7 +45,7 @@ fn check_reasons(input: &Input, trial: &mut Trial) {
         || {
             let word = match input.wire {
                 TestedWire::Anthropic => "max_tokens",
-                TestedWire::OpenAiChat => "length",
+                TestedWire::Ollama | TestedWire::OpenAiChat => "length",
                 TestedWire::OpenAiResponses => "max_output_tokens",
             };
             let got = input.decode(&with_reason(input, word));
@@ -90,7 +90,7 @@ fn is_last_word_a_call(input: &Input) -> bool {
             last.is_some_and(|kind| kind == "tool_use")
         }
         TestedWire::OpenAiChat => input.whole.iter().any(|event| matches!(event, Ok(Event::CallStarted(_)))),
-        TestedWire::OpenAiResponses => false,
+        TestedWire::Ollama | TestedWire::OpenAiResponses => false,
     }
 }
 
@@ -105,6 +105,7 @@ fn with_reason(input: &Input, word: &str) -> Vec<u8> {
                     replace_word(json.at(&path), &word, &mut edits);
                 }
             }
+            TestedWire::Ollama => replace_word(json.get("done_reason"), &word, &mut edits),
             TestedWire::OpenAiChat => {
                 // The others are the provider's business.
                 let choices = json.get("choices").map(Json::elements).unwrap_or_default().iter();

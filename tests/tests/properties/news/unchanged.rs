@@ -9,7 +9,11 @@ use super::NEWS;
 /// The events without those that are about news only; the parts that are left are numbered anew.
 pub(super) fn without_news(events: &[Result<Event, Error>]) -> Vec<Result<Event, Error>> {
     let is_news = |event: &&Event| match event {
-        Event::Provider(provider) => provider.name.contains(NEWS),
+        // A line of a wire whose frames have no names is known by what it says.
+        Event::Provider(provider) => {
+            provider.name.contains(NEWS)
+                || (provider.name == *"unnamed" && provider.raw.as_str().contains(NEWS))
+        }
         Event::PartFinished(finished) => finished
             .replay
             .as_ref()

@@ -27,6 +27,7 @@ impl Marks {
         let mut marks = Self { calls: Vec::new(), turn: usize::MAX, turn_if_reset: usize::MAX };
         match wire {
             TestedWire::Anthropic => marks.read_messages(frames),
+            TestedWire::Ollama => marks.read_lines(frames),
             TestedWire::OpenAiChat => marks.read_chat(frames),
             TestedWire::OpenAiResponses => marks.read_responses(frames),
         }
@@ -74,6 +75,18 @@ impl Marks {
             }
             let reasons = [["delta", "stop_reason"], ["message", "stop_reason"]];
             if reasons.iter().any(|path| json.at(path).is_some_and(says_something)) {
+                self.end(frame, true);
+            }
+        }
+    }
+
+    /// A call ends with its line, everything with the one that is done.
+    fn read_lines(&mut self, frames: &[Frame]) {
+        for frame in frames {
+            let Some(json) = frame.json() else { continue };
+            let calls = json.at(&["message", "tool_calls"]).map(Json::elements).unwrap_or_default();
+            self.calls.extend(vec![frame.data_end; calls.len()]);
+            if json.get("done").is_some_and(|done| done.text == "true") {
                 self.end(frame, true);
             }
         }

@@ -157,8 +157,7 @@ async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
             .tool(turnstream::ToolSpec::new("look"));
         // Ollama's wire has no word for a tool choice.
         let has_choice = wire != TestedWire::Ollama;
-        let request =
-            if has_choice { request.tool_choice(ToolChoice::Tool("look".into())) } else { request };
+        let request = if has_choice { request.tool_choice(ToolChoice::Tool("look".into())) } else { request };
         wire.client(&server.uri()).stream(&request).into_turn().await.unwrap();
 
         let received = &server.received_requests().await.unwrap()[0];

@@ -109,7 +109,8 @@ fn cases() -> Vec<Input> {
 
 fn bodies_in(folder: &Path, wire: TestedWire, is_mistral: bool) -> Vec<Input> {
     let paths = entries(folder).unwrap_or_default().into_iter();
-    let is_body = |path: &PathBuf| path.extension().is_some_and(|end| end == wire.extension() || end == "body");
+    let is_body =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == wire.extension() || end == "body");
     let bodies = paths.filter(is_body);
     bodies
         .map(|path| Input::with_profile(name_of(&path), wire, fs::read(&path).unwrap(), is_mistral))

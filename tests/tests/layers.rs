@@ -10,10 +10,11 @@ use std::{
 use serde::Deserialize;
 
 /// The packages that do no IO, and know no clock, task or random number.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "turnstream-core",
     "turnstream-anthropic",
     "turnstream-bedrock",
+    "turnstream-gemini",
     "turnstream-ollama",
     "turnstream-openai-chat",
     "turnstream-openai-responses",

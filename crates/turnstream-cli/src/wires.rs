@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use turnstream::{
     anthropic::Anthropic,
     bedrock::{self, Bedrock},
+    gemini::{self, Gemini},
     ollama::Ollama,
     openai_chat::{self, OpenAiChat},
     openai_responses::{self, OpenAiResponses},
@@ -52,6 +53,7 @@ enum Key<'a> {
 enum WireName {
     AnthropicMessages,
     BedrockConverse,
+    Gemini,
     Ollama,
     OpenaiChat,
     OpenaiResponses,
@@ -160,6 +162,17 @@ impl WireChoice {
                     wire = wire.base_url(base_url);
                 }
                 if let Some(key) = key(variable) {
+                    wire = wire.key(key);
+                }
+                Arc::new(wire)
+            }
+            WireName::Gemini => {
+                let profile: gemini::Profile = self.profile_or("google")?;
+                let mut wire = Gemini::new(model).profile(profile);
+                if let Some(base_url) = base_url {
+                    wire = wire.base_url(base_url);
+                }
+                if let Some(key) = key(profile.key_variable()) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)

@@ -103,6 +103,7 @@ impl<F: Framer, I: Interpret> Decoder<F, I> {
         let Some(body) = framer.foreign() else {
             if ledger.finishes_at(&end) {
                 interpreter.body_ended(ledger);
+                return ledger.turn_ended();
             }
             return ledger.body_ended(end);
         };

@@ -1,0 +1,139 @@
+//! The frames of the stream, as serde reads them: each is a `GenerateContentResponse`, of which every field may
+//! be missing.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use turnstream_core::{Count, JsonText};
+
+/// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow)]
+    pub(super) candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(borrow)]
+    pub(super) usage_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) model_version: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    pub(super) response_id: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    pub(super) prompt_feedback: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Candidate<'a> {
+    #[serde(default)]
+    pub(super) index: Count,
+    #[serde(borrow)]
+    pub(super) content: Option<Content<'a>>,
+    #[serde(borrow)]
+    pub(super) finish_reason: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    pub(super) finish_message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) grounding_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) citation_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) url_context_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) safety_ratings: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) logprobs_result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) continuation_token: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Content<'a> {
+    #[serde(borrow)]
+    pub(super) parts: Option<Vec<Part<'a>>>,
+}
+
+/// One part: text, a call, or something else, which is read again as it stands.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Part<'a> {
+    #[serde(borrow)]
+    pub(super) text: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    pub(super) thought: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) thought_signature: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    pub(super) function_call: Option<FunctionCall<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FunctionCall<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    pub(super) name: Option<JsonText<'a>>,
+    #[serde(borrow)]
+    pub(super) args: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) partial_args: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    will_continue: Option<&'a RawValue>,
+}
+
+impl Chunk<'_> {
+    /// Whether the frame is one of the wire's at all.
+    pub(super) fn is_known(&self) -> bool {
+        self.candidates.is_some()
+            || self.usage_metadata.is_some()
+            || self.prompt_feedback.is_some()
+            || self.model_version.is_some()
+            || self.response_id.is_some()
+    }
+
+    /// Whether the frame says that something went wrong. Some servers say with every frame that nothing did.
+    pub(super) fn has_error(&self) -> bool {
+        self.error.is_some_and(|error| !matches!(error.get(), "{}" | "\"\"" | "false" | "[]"))
+    }
+}
+
+impl FunctionCall<'_> {
+    pub(super) fn will_continue(&self) -> bool {
+        is_true(self.will_continue)
+    }
+}
+
+/// Whether a flag is set. What is no flag says nothing.
+pub(super) fn is_true(flag: Option<&RawValue>) -> bool {
+    flag.is_some_and(|flag| flag.get() == "true")
+}
+
+/// One part of a frame, as it stands.
+pub(super) fn raw_part(data: &str, candidate: usize, part: usize) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Parts<'a> {
+        #[serde(borrow)]
+        parts: Vec<&'a RawValue>,
+    }
+    let candidate = raw_candidate(data, candidate)?;
+    #[derive(Deserialize)]
+    struct Content<'a> {
+        #[serde(borrow)]
+        content: Parts<'a>,
+    }
+    let Content { content } = serde_json::from_str(candidate.get()).ok()?;
+    content.parts.get(part).copied()
+}
+
+/// One candidate of a frame, as it stands.
+pub(super) fn raw_candidate(data: &str, candidate: usize) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Candidates<'a> {
+        #[serde(borrow)]
+        candidates: Vec<&'a RawValue>,
+    }
+    let Candidates { candidates } = serde_json::from_str(data).ok()?;
+    candidates.get(candidate).copied()
+}

@@ -251,19 +251,14 @@ fn nested(depth: usize) -> String {
     "[".repeat(depth) + &"]".repeat(depth)
 }
 
-/// The first frame of a turn.
-fn opening(wire: BenchWire) -> &'static str {
-    match wire {
-        BenchWire::Anthropic => {
-            "data: {\"type\":\"message_start\",\"message\":{\"id\":\"1\",\"model\":\"m\"}}\n\n"
-        }
-        BenchWire::OpenAiChat => {
-            "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[]}\n\n"
-        }
-        BenchWire::OpenAiResponses => {
-            "data: {\"type\":\"response.created\",\"response\":{\"id\":\"1\",\"model\":\"m\"}}\n\n"
-        }
-    }
+/// The first frames of a turn.
+fn opening(wire: BenchWire) -> String {
+    let body = match wire {
+        BenchWire::Anthropic => anthropic::Reply::new().cut().body(),
+        BenchWire::OpenAiChat => openai_chat::Reply::new().cut().body(),
+        BenchWire::OpenAiResponses => openai_responses::Reply::new().cut().body(),
+    };
+    String::from_utf8(body).unwrap()
 }
 
 /// A turn of one text, with fields of ours in each object of its delta.
@@ -302,18 +297,16 @@ fn whole_call(wire: BenchWire, arguments: &str) -> String {
     )
 }
 
+/// A turn with this frame in it.
 fn turn(wire: BenchWire, frame: &str) -> String {
-    let end = match wire {
+    let frame = format!("data: {frame}\n\n");
+    let body = match wire {
         BenchWire::Anthropic => {
-            "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n\
-             data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n\
-             data: {\"type\":\"message_stop\"}\n\n"
+            let stop = "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
+            anthropic::Reply::new().raw(frame).raw(stop).body()
         }
-        BenchWire::OpenAiChat => {
-            "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
-             data: [DONE]\n\n"
-        }
-        BenchWire::OpenAiResponses => "data: {\"type\":\"response.completed\",\"response\":{}}\n\n",
+        BenchWire::OpenAiChat => openai_chat::Reply::new().raw(frame).body(),
+        BenchWire::OpenAiResponses => openai_responses::Reply::new().raw(frame).body(),
     };
-    format!("{}data: {frame}\n\n{end}", opening(wire))
+    String::from_utf8(body).unwrap()
 }

@@ -12,22 +12,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, Interpret,
-    JsonText, Key, Ledger, Limits, RawJson, Reason, Rules, Text, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrames,
+    Interpret, JsonText, Key, Ledger, Limits, RawJson, Reason, Rules, Text, is_json,
 };
 
 use crate::{WIRE, error};
 use block::{Block, Prose, Server, Voice};
-use payload::{Message, Payload, required};
+use payload::{Delta, DeltaKind, Message, Payload, required};
 use usage::Counts;
 
 /// A call is finished when its block stopped and the turn went on; a turn, at `message_stop`, or at the end
 /// of the body after a stop reason.
 pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::MarkerAndMore, BodyEnd::Finishes);
 
-/// What is known of one turn between its frames.
+/// Interprets the frames of one turn.
 #[derive(Debug)]
 pub(crate) struct Messages {
+    hot: HotFrames<Delta>,
+    reply: Reply,
+}
+
+/// What is known of one turn between its frames.
+#[derive(Debug)]
+struct Reply {
     limits: Limits,
     /// The id of the message, once it has begun; empty if it has none.
     message: Option<String>,
@@ -44,19 +51,32 @@ impl Messages {
     /// The interpreter of one turn.
     pub(crate) fn new(limits: Limits) -> Self {
         let (blocks, open, counts) = (BTreeMap::new(), BTreeSet::new(), Counts::default());
-        Self { limits, message: None, blocks, open, calls: 0, counts, is_cut: false }
+        let reply = Reply { limits, message: None, blocks, open, calls: 0, counts, is_cut: false };
+        // Nothing that changes from frame to frame but padding, which is known anyway.
+        Self { hot: HotFrames::new(&[]), reply }
     }
 }
 
 impl Interpret for Messages {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+        let Self { hot, reply } = self;
+        if let Some((delta, text)) = hot.recognise(frame) {
+            reply.piece(*delta, &text, frame, ledger);
+            return Ok(());
+        }
         let problem = match serde_json::from_str::<Payload<'_>>(frame.data) {
             Ok(parsed) => {
                 let name = match parsed.kind.as_ref().and_then(JsonText::as_str) {
                     Some(kind) if !kind.is_empty() => kind,
                     _ => frame.event,
                 };
-                return self.take(name, &parsed, frame, ledger);
+                if name == "content_block_delta"
+                    && let Some((delta, text)) = parsed.piece()
+                    && let Some(text) = text.as_str()
+                {
+                    hot.learn(frame, text, delta);
+                }
+                return reply.take(name, &parsed, frame, ledger);
             }
             Err(problem) => problem,
         };
@@ -73,7 +93,7 @@ impl Interpret for Messages {
             | "message_start"
             | "message_delta"
             | "message_stop" => match payload::again(name, frame.data) {
-                Ok(parsed) => self.take(name, &parsed, frame, ledger),
+                Ok(parsed) => reply.take(name, &parsed, frame, ledger),
                 Err(_) => Err(BadFrame::new(name, problem)),
             },
             _ => odd_frame(name, frame, problem, ledger),
@@ -85,7 +105,7 @@ impl Interpret for Messages {
     }
 }
 
-impl Messages {
+impl Reply {
     /// Takes a frame by its name.
     fn take(
         &mut self,
@@ -332,22 +352,18 @@ impl Messages {
         frame: Frame<'_>,
         ledger: &mut Ledger,
     ) -> Result<(), serde_json::Error> {
+        if let Some((delta, text)) = parsed.piece() {
+            self.piece(delta, text, frame, ledger);
+            return Ok(());
+        }
         let index = required(parsed.index.get(), "index")?;
         let delta = required(parsed.delta.as_ref(), "delta")?;
         let kind = delta.kind.as_ref().and_then(JsonText::as_str).unwrap_or_default();
         let is_taken = match kind {
-            "text_delta" => match required(delta.text.as_ref(), "text")? {
-                Some(text) => self.say(index, Voice::Text, text, ledger),
-                None => true,
-            },
-            "input_json_delta" => match required(delta.partial_json.as_ref(), "partial_json")? {
-                Some(text) => self.append(index, text, ledger),
-                None => true,
-            },
-            "thinking_delta" => match required(delta.thinking.as_ref(), "thinking")? {
-                Some(text) => self.say(index, Voice::Thinking, text, ledger),
-                None => true,
-            },
+            // Of these the text is null, or missing.
+            "text_delta" => required(delta.text.as_ref(), "text").map(|_| true)?,
+            "input_json_delta" => required(delta.partial_json.as_ref(), "partial_json").map(|_| true)?,
+            "thinking_delta" => required(delta.thinking.as_ref(), "thinking").map(|_| true)?,
             "signature_delta" => match required(delta.signature.as_ref(), "signature")? {
                 Some(signature) => self.sign(index, signature, ledger),
                 None => true,
@@ -366,6 +382,19 @@ impl Messages {
             ledger.news(if kind.is_empty() { "content_block_delta" } else { kind }, frame.data);
         }
         Ok(())
+    }
+
+    /// A piece of text or of arguments came: the frames that come in thousands.
+    fn piece(&mut self, delta: Delta, text: &JsonText<'_>, frame: Frame<'_>, ledger: &mut Ledger) {
+        let Delta { index, kind } = delta;
+        let (is_taken, name) = match kind {
+            DeltaKind::Text => (self.say(index, Voice::Text, text, ledger), "text_delta"),
+            DeltaKind::Thinking => (self.say(index, Voice::Thinking, text, ledger), "thinking_delta"),
+            DeltaKind::Arguments => (self.append(index, text, ledger), "input_json_delta"),
+        };
+        if !is_taken {
+            ledger.news(name, frame.data);
+        }
     }
 
     /// Text or thinking came for a block; false if the block is neither.

@@ -232,7 +232,7 @@ fn rest_behind<'t>(inner: &str, text: &'t str) -> Option<&'t str> {
 }
 
 /// The character of the escape at the start, and what follows it.
-fn first_escape(escaped: &str) -> Option<(char, &str)> {
+pub(crate) fn first_escape(escaped: &str) -> Option<(char, &str)> {
     let (letter, after) = escaped.strip_prefix('\\')?.split_at_checked(1)?;
     let character = match letter {
         "\"" | "\\" | "/" => letter.chars().next()?,
@@ -257,7 +257,9 @@ fn first_escape(escaped: &str) -> Option<(char, &str)> {
 
 fn code_unit(digits: &str) -> Option<(u16, &str)> {
     let (digits, after) = digits.split_at_checked(4)?;
-    Some((u16::from_str_radix(digits, 16).ok()?, after))
+    // A sign is no digit, but `from_str_radix` takes one.
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some((u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)?, after))
 }
 
 /// False for bytes that came straight from a body that is not UTF-8: serde_json does not check those.

@@ -16,6 +16,7 @@ mod error;
 mod event;
 mod fallback;
 mod frame;
+mod hot;
 mod ids;
 mod json_text;
 mod json_values;
@@ -48,6 +49,7 @@ pub use event::{
 };
 pub use fallback::Fallback;
 pub use frame::{Frame, FrameError, Framer};
+pub use hot::HotFrames;
 pub use ids::IdForm;
 pub use json_text::{JsonText, SurrogateJoiner};
 pub use json_values::JsonValuesFramer;

@@ -10,14 +10,14 @@ mod slots;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, InputKind,
-    Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrames,
+    InputKind, Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, is_json,
 };
 
 use crate::{WIRE, error};
 use chunk::{
-    Annotation, Choice, Chunk, Content, ContentPart, Delta, Few, Function, OtherChoices, ToolCall, Verbatim,
-    usage,
+    Annotation, Choice, Chunk, Content, ContentPart, Delta, Few, Function, OtherChoices, Piece, ToolCall,
+    Verbatim, usage,
 };
 use reasoning::Reasoning;
 pub(crate) use reasoning::ReasoningReplay;
@@ -33,9 +33,16 @@ pub(crate) struct CallReplay {
     pub(crate) extra_content: Option<RawJson>,
 }
 
-/// Interprets the chunks of one reply. A turn has one text, one reasoning and one refusal part at most.
-#[derive(Debug, Default)]
+/// Interprets the chunks of one reply.
+#[derive(Debug)]
 pub(crate) struct Decoder {
+    hot: HotFrames<Piece>,
+    reply: Reply,
+}
+
+/// What is known of one reply between its chunks. It has one text, one reasoning and one refusal part at most.
+#[derive(Debug, Default)]
+struct Reply {
     slots: Slots,
     text: Option<PartIndex>,
     refusal: Option<PartIndex>,
@@ -45,26 +52,37 @@ pub(crate) struct Decoder {
 impl Decoder {
     /// A decoder that keeps at most so many bytes of what goes back with the reasoning.
     pub(crate) fn new(replay_bytes: usize) -> Self {
-        Self { reasoning: Reasoning::new(replay_bytes), ..Self::default() }
+        let reply = Reply { reasoning: Reasoning::new(replay_bytes), ..Reply::default() };
+        Self { hot: HotFrames::new(&PASSED_OVER), reply }
     }
 }
 
 impl Interpret for Decoder {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+        let Self { hot, reply } = self;
+        if let Some((piece, text)) = hot.recognise(frame) {
+            reply.piece(*piece, text, ledger);
+            return Ok(());
+        }
         if frame.data.trim() == "[DONE]" {
-            self.reasoning.finish(ledger);
+            reply.reasoning.finish(ledger);
             ledger.turn_ended();
             return Ok(());
         }
         match serde_json::from_str::<Chunk<'_, JsonText<'_>>>(frame.data) {
-            Ok(chunk) => self.chunk(chunk, frame, ledger),
-            Err(_) => self.unusual(frame, ledger),
+            Ok(chunk) => {
+                if let Some((piece, text)) = chunk.piece() {
+                    hot.learn(frame, text, piece);
+                }
+                reply.chunk(chunk, frame, ledger)
+            }
+            Err(_) => reply.unusual(frame, ledger),
         }
     }
 
     fn body_ended(&mut self, ledger: &mut Ledger) {
         if ledger.is_settled() {
-            self.reasoning.finish(ledger);
+            self.reply.reasoning.finish(ledger);
         }
     }
 
@@ -73,7 +91,17 @@ impl Interpret for Decoder {
     }
 }
 
-impl Decoder {
+impl Reply {
+    /// A chunk came that has but one piece.
+    fn piece(&mut self, piece: Piece, text: JsonText<'_>, ledger: &mut Ledger) {
+        match piece {
+            Piece::Text => self.text(&text, ledger),
+            Piece::Reasoning if text.is_empty() => {}
+            Piece::Reasoning => self.reasoning.text(&text, ledger),
+            Piece::Arguments { index } => self.call(ToolCall::more(index, text), ledger),
+        }
+    }
+
     /// A frame that is no chunk, or one with arguments that are not a string.
     fn unusual(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
         let problem = match serde_json::from_str::<Chunk<'_, Verbatim<'_>>>(frame.data) {
@@ -321,6 +349,9 @@ impl Decoder {
         ledger.citation(Citation::new(part, url, title, raw.into()));
     }
 }
+
+/// Fields of a chunk that say nothing of the turn and may change from chunk to chunk.
+const PASSED_OVER: [&str; 2] = ["created", "obfuscation"];
 
 /// An object that is no chunk: an error in one of the forms without `error`, or news.
 fn other_object<A>(chunk: &Chunk<'_, A>, frame: Frame<'_>, ledger: &mut Ledger) {

@@ -8,8 +8,8 @@ mod items;
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, Interpret, JsonText, Key,
-    Ledger, Reason, Rules, Text, Usage, is_json,
+    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, HotFrames, Interpret,
+    JsonText, Key, Ledger, Reason, Rules, Text, Usage, is_json,
 };
 
 use crate::{WIRE, error::in_stream};
@@ -19,13 +19,34 @@ use items::{Items, Place, Seen};
 pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::Marker, BodyEnd::Cuts);
 
 /// Reads the frames of one turn.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Interpreter {
+    hot: HotFrames<Piece>,
     items: Items,
+}
+
+impl Default for Interpreter {
+    fn default() -> Self {
+        Self { hot: HotFrames::new(&PASSED_OVER), items: Items::default() }
+    }
+}
+
+/// A piece of text or of arguments: the frames that come in thousands.
+#[derive(Debug)]
+struct Piece {
+    /// Of text in this channel, or else of arguments.
+    channel: Option<Channel>,
+    output_index: Option<u64>,
+    item_id: Text,
+    index_in: u64,
 }
 
 impl Interpret for Interpreter {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+        if let Some((piece, text)) = self.hot.recognise(frame) {
+            take_piece(piece, &text, &mut self.items, ledger);
+            return Ok(());
+        }
         // Gateways put it after the terminal event. By itself it ends nothing.
         if frame.data == "[DONE]" {
             return Ok(());
@@ -41,6 +62,11 @@ impl Interpret for Interpreter {
                     }
                     Kind::News => ledger.news(name, frame.data),
                     kind => {
+                        if let Some(piece) = Piece::of(kind, &read)
+                            && let Some(text) = as_str(&read.delta)
+                        {
+                            self.hot.learn(frame, text, piece);
+                        }
                         let taken = self.take(kind, &read, ledger);
                         return taken.map_err(|problem| BadFrame::new(name, problem));
                     }
@@ -75,14 +101,9 @@ impl Interpreter {
         ledger: &mut Ledger,
     ) -> Result<(), serde_json::Error> {
         match kind {
-            Kind::Delta(channel) => {
-                if let Some(delta) = frame.delta.as_ref().filter(|delta| !delta.is_empty()) {
-                    self.items.prose_item(channel, frame.place(), ledger).say(
-                        channel,
-                        frame.index_in(channel),
-                        delta,
-                        ledger,
-                    );
+            Kind::Delta(_) | Kind::ArgumentsDelta => {
+                if let (Some(piece), Some(delta)) = (Piece::of(kind, frame), &frame.delta) {
+                    take_piece(&piece, delta, &mut self.items, ledger);
                 }
             }
             Kind::Done(channel) => {
@@ -95,11 +116,6 @@ impl Interpreter {
                         let text = serde_json::from_str::<JsonText<'_>>(text.get())?;
                         item.say(channel, frame.index_in(channel), &text, ledger);
                     }
-                }
-            }
-            Kind::ArgumentsDelta => {
-                if let Some(delta) = &frame.delta {
-                    ledger.append(&self.items.call_key(frame.place()), delta);
                 }
             }
             Kind::ArgumentsDone => {
@@ -356,6 +372,30 @@ impl Payload<'_> {
     }
 }
 
+impl Piece {
+    fn of(kind: Kind, frame: &Payload<'_>) -> Option<Self> {
+        let channel = match kind {
+            Kind::Delta(channel) => Some(channel),
+            Kind::ArgumentsDelta => None,
+            _ => return None,
+        };
+        let Place { output_index, id } = frame.place();
+        let index_in = frame.index_in(channel.unwrap_or(Channel::Text));
+        Some(Self { channel, output_index, item_id: id.into(), index_in })
+    }
+}
+
+fn take_piece(piece: &Piece, text: &JsonText<'_>, items: &mut Items, ledger: &mut Ledger) {
+    let place = Place { output_index: piece.output_index, id: &piece.item_id };
+    match piece.channel {
+        None => ledger.append(&items.call_key(place), text),
+        Some(_) if text.is_empty() => {}
+        Some(channel) => {
+            items.prose_item(channel, place, ledger).say(channel, piece.index_in, text, ledger);
+        }
+    }
+}
+
 fn provider_error(data: &str) -> Error {
     let error = match ErrorEnvelope::parse(data.as_bytes()) {
         Some(envelope) => in_stream(envelope),
@@ -417,6 +457,9 @@ fn settle(key: &Key, whole: Option<&RawValue>, ledger: &mut Ledger) {
 fn as_str<'t>(text: &'t Option<JsonText<'_>>) -> Option<&'t str> {
     text.as_ref().and_then(JsonText::as_str)
 }
+
+/// Fields of a delta that say nothing of the turn and change from frame to frame.
+const PASSED_OVER: [&str; 2] = ["sequence_number", "obfuscation"];
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ pub(super) struct Payload<'a> {
     #[serde(default)]
     pub(super) index: Count,
     #[serde(borrow)]
-    pub(super) delta: Option<Delta<'a>>,
+    pub(super) delta: Option<AnyDelta<'a>>,
     #[serde(borrow)]
     pub(super) content_block: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -25,10 +25,24 @@ pub(super) struct Payload<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
+/// A piece of text or of arguments: which, and of which block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Delta {
+    pub(super) index: u64,
+    pub(super) kind: DeltaKind,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum DeltaKind {
+    Text,
+    Thinking,
+    Arguments,
+}
+
 /// The `delta` of `content_block_delta` and of `message_delta`. A text that its kind has to have is `None`
 /// where it is missing, and `Some(None)` where it is null, which says nothing.
 #[derive(Default, Deserialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct AnyDelta<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<JsonText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -49,6 +63,20 @@ pub(super) struct Delta<'a> {
     pub(super) stop_details: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) container: Option<&'a RawValue>,
+}
+
+impl<'a> Payload<'a> {
+    /// The piece of text or of arguments that a `content_block_delta` is.
+    pub(super) fn piece(&self) -> Option<(Delta, &JsonText<'a>)> {
+        let (index, delta) = (self.index.get()?, self.delta.as_ref()?);
+        let (kind, text) = match delta.kind.as_ref()?.as_str()? {
+            "text_delta" => (DeltaKind::Text, &delta.text),
+            "thinking_delta" => (DeltaKind::Thinking, &delta.thinking),
+            "input_json_delta" => (DeltaKind::Arguments, &delta.partial_json),
+            _ => return None,
+        };
+        Some((Delta { index, kind }, text.as_ref()?.as_ref()?))
+    }
 }
 
 /// The `message` of `message_start`. It may be finished already.
@@ -92,14 +120,14 @@ pub(super) fn again<'a>(name: &str, data: &'a str) -> Result<Payload<'a>, serde_
     let Outline { index, delta, content_block, message, usage, context_management } =
         serde_json::from_str(data)?;
     let delta = match (name, delta) {
-        ("content_block_delta", Some(delta)) => Some(Delta::of_block(delta)?),
-        ("message_delta", Some(delta)) => Some(Delta::of_message(delta)?),
+        ("content_block_delta", Some(delta)) => Some(AnyDelta::of_block(delta)?),
+        ("message_delta", Some(delta)) => Some(AnyDelta::of_message(delta)?),
         _ => None,
     };
     Ok(Payload { kind: None, index, delta, content_block, message, usage, context_management, error: None })
 }
 
-impl<'a> Delta<'a> {
+impl<'a> AnyDelta<'a> {
     fn of_block(raw: &'a RawValue) -> Result<Self, serde_json::Error> {
         let fields: RawFields<'a> = serde_json::from_str(raw.get())?;
         let text = |name| fields.get(name).map(|raw| serde_json::from_str(raw.get())).transpose();

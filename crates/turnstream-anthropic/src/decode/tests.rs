@@ -377,5 +377,5 @@ fn a_reason_that_is_repeated_looks_only_at_blocks_that_are_open() {
         let frame = Frame { event: "", data };
         messages.frame(frame, &mut ledger).unwrap();
     }
-    assert_eq!((messages.blocks.len(), messages.open.len()), (2, 0));
+    assert_eq!((messages.reply.blocks.len(), messages.reply.open.len()), (2, 0));
 }

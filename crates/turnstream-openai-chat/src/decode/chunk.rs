@@ -198,6 +198,74 @@ pub(super) struct Few<T> {
     rest: Vec<T>,
 }
 
+/// What a chunk means that has but one piece: the chunks that come in thousands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Piece {
+    Text,
+    Reasoning,
+    /// More of a call.
+    Arguments {
+        index: Count,
+    },
+}
+
+impl<'a> Chunk<'a, JsonText<'a>> {
+    /// The one piece that the chunk has, if it has nothing else that is read.
+    pub(super) fn piece(&self) -> Option<(Piece, &str)> {
+        let choice = self.choices.as_ref()?.only()?;
+        let delta = choice.delta.as_ref()?;
+        let has_more = self.usage.is_some()
+            || self.x_groq.is_some()
+            || self.error.is_some()
+            || choice.index.get().is_some_and(|index| index > 0)
+            || choice.message.is_some()
+            || choice.finish_reason.get().is_some()
+            || choice.usage.is_some()
+            || choice.error.is_some()
+            || delta.reasoning_details.is_some()
+            || delta.refusal.is_some()
+            || delta.function_call.is_some()
+            || delta.annotations.is_some()
+            || delta.audio.is_some()
+            || delta.images.is_some();
+        if has_more {
+            return None;
+        }
+        let content = match &delta.content {
+            None => None,
+            Some(Content::Text(text)) => Some(text).filter(|text| !text.is_empty()),
+            Some(Content::Parts(_)) => return None,
+        };
+        let mut reasoning =
+            [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text].into_iter().flatten();
+        let reasoning = (reasoning.next(), reasoning.next());
+        let call = delta.tool_calls.as_ref().filter(|calls| calls.first.is_some());
+        match (content, reasoning, call) {
+            (Some(text), (None, _), None) => Some((Piece::Text, text.as_str()?)),
+            (None, (Some(text), None), None) => Some((Piece::Reasoning, text.as_str()?)),
+            (None, (None, _), Some(call)) => {
+                let call = call.only().filter(|call| call.is_only_more())?;
+                let text = call.function.as_ref()?.arguments.as_ref()?.as_str()?;
+                Some((Piece::Arguments { index: call.index }, text))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'a> ToolCall<'a, JsonText<'a>> {
+    /// A piece of arguments and nothing else.
+    pub(super) fn more(index: Count, text: JsonText<'a>) -> Self {
+        let function = Some(Function { name: Word::default(), arguments: Some(text) });
+        Self { index, id: Word::default(), function, custom: None, extra_content: None }
+    }
+
+    fn is_only_more(&self) -> bool {
+        let is_named = self.function.as_ref().is_some_and(|function| function.name.get().is_some());
+        self.id.get().is_none() && !is_named && self.custom.is_none() && self.extra_content.is_none()
+    }
+}
+
 /// A report of tokens, if there is anything in it.
 pub(super) fn usage(report: &str) -> Option<Usage> {
     let report: Report = serde_json::from_str(report).ok()?;
@@ -268,6 +336,13 @@ impl Word<'_> {
     /// The text, if there is any.
     pub(super) fn get(&self) -> Option<&str> {
         self.0.as_deref().filter(|word| !word.is_empty())
+    }
+}
+
+impl<T> Few<T> {
+    /// The one element, if there is one and no other.
+    fn only(&self) -> Option<&T> {
+        self.first.as_ref().filter(|_| self.rest.is_empty())
     }
 }
 

@@ -59,6 +59,7 @@ impl LineBuffer {
     }
 
     /// The next line that has ended, without its end. `room` is how long it may be.
+    #[inline]
     pub(crate) fn next_line(&mut self, room: usize) -> Result<Option<Range<usize>>, TooLong> {
         if self.at_body_start && !self.skip_byte_order_mark() {
             return Ok(None);
@@ -73,9 +74,12 @@ impl LineBuffer {
             self.searched = self.line_start;
         }
         let new = self.bytes.get(self.searched..).unwrap_or_default();
-        let found = match self.ends {
-            LineEnds::LfOrCr => memchr2(b'\n', b'\r', new),
-            LineEnds::Lf => memchr(b'\n', new),
+        // Every third line is blank, and behind the last one there is nothing: neither needs a search.
+        let found = match (new.first(), self.ends) {
+            (None, _) => None,
+            (Some(b'\n'), _) => Some(0),
+            (_, LineEnds::LfOrCr) => memchr2(b'\n', b'\r', new),
+            (_, LineEnds::Lf) => memchr(b'\n', new),
         };
         let line = self.line_start..found.map_or(self.bytes.len(), |distance| self.searched + distance);
         if line.len() > room {

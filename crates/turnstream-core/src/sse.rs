@@ -41,6 +41,8 @@ pub struct SseFramer {
     joined: Vec<u8>,
     /// The event name of the frame that was given out last, kept apart because that frame is only lent.
     lent_event: Vec<u8>,
+    /// An event name that was found to be UTF-8.
+    name: String,
     preamble: Vec<u8>,
     saw_field: bool,
     saw_anything: bool,
@@ -63,6 +65,7 @@ impl Framer for SseFramer {
             data: Data::Absent,
             joined: Vec::new(),
             lent_event: Vec::new(),
+            name: String::new(),
             preamble: Vec::new(),
             saw_field: false,
             saw_anything: false,
@@ -175,15 +178,20 @@ impl SseFramer {
 
     fn read_line(&mut self, line: Range<usize>) {
         let bytes = self.lines.bytes(line.clone());
-        let (name, value) = match memchr(b':', bytes) {
-            Some(0) => return,
-            Some(colon) => {
-                let (name, rest) = bytes.split_at(colon);
-                let value = rest.strip_prefix(b":").unwrap_or(rest);
-                (name, value.strip_prefix(b" ").unwrap_or(value))
-            }
-            None => (bytes, &[][..]),
+        let (name, value) = match bytes {
+            [b':', ..] => return,
+            // Nearly all lines, and long ones: where the colon is need not be searched.
+            [b'd', b'a', b't', b'a', b':', value @ ..] => (&b"data"[..], value),
+            [b'e', b'v', b'e', b'n', b't', b':', value @ ..] => (&b"event"[..], value),
+            _ => match memchr(b':', bytes) {
+                Some(colon) => {
+                    let (name, rest) = bytes.split_at(colon);
+                    (name, rest.strip_prefix(b":").unwrap_or(rest))
+                }
+                None => (bytes, &[][..]),
+            },
         };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
         let value = line.end - value.len()..line.end;
         self.saw_anything = true;
         let begins_bare = self.takes_bare_json && matches!(self.data, Data::Absent);
@@ -231,9 +239,18 @@ impl SseFramer {
         has_text.then_some(data)
     }
 
-    fn lend(&self, data: Data) -> Result<Frame<'_>, FrameError> {
-        let text = |bytes| str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error));
-        Ok(Frame { data: text(self.bytes_of(&data))?, event: text(&self.lent_event)? })
+    fn lend(&mut self, data: Data) -> Result<Frame<'_>, FrameError> {
+        let text = utf8;
+        // The same few names come again and again, and need to be looked at once.
+        let name = match self.lent_event == self.name.as_bytes() {
+            true => Ok(()),
+            false => text(&self.lent_event).map(|name| {
+                self.name.clear();
+                self.name.push_str(name);
+            }),
+        };
+        let data = text(self.bytes_of(&data))?;
+        name.map(|()| Frame { data, event: &self.name })
     }
 
     fn bytes_of(&self, data: &Data) -> &[u8] {
@@ -265,6 +282,11 @@ impl fmt::Debug for SseFramer {
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, FrameError> {
+    simdutf8::basic::from_utf8(bytes)
+        .or_else(|_| str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error)))
 }
 
 /// Whether a body of nothing but comments was cut where it may have been going to say a field's name.

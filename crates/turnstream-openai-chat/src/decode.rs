@@ -311,7 +311,7 @@ impl Reply {
         if id.is_none() && name.is_none() && text.is_none() && call.extra_content.is_none() {
             return;
         }
-        let has_text = text.as_ref().is_some_and(|text| !text.to_lossy().trim().is_empty());
+        let has_text = name.is_some() && text.as_ref().is_some_and(|text| !text.to_lossy().trim().is_empty());
         let key = self.slots.resolve(Said { index: call.index.get(), id, name, has_text }, ledger);
         if id.is_some() || name.is_some() || !ledger.knows(&key) {
             ledger.announce(key.clone(), Announcement::new(id, name).with_input(input));

@@ -12,7 +12,7 @@
 //! | no index, a name | a new call |
 //! | no index, no name | more of the call with that id, else of the one that was spoken of last |
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use turnstream_core::{Key, Ledger};
 
@@ -20,7 +20,7 @@ use turnstream_core::{Key, Ledger};
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
-    by_index: HashMap<u64, usize>,
+    by_index: BTreeMap<u64, usize>,
     /// The call that was spoken of last.
     last: Option<usize>,
     /// The one call of the old `function_call` form.
@@ -33,7 +33,7 @@ pub(crate) struct Said<'a> {
     pub(crate) index: Option<u64>,
     pub(crate) id: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
-    /// Whether it brings argument text that is not blank.
+    /// Whether it brings argument text that is not blank. Only asked of a piece with a name.
     pub(crate) has_text: bool,
 }
 
@@ -55,7 +55,9 @@ impl Slots {
             None => self.with_id(said.id).or(self.last),
         };
         let slot = known.unwrap_or_else(|| self.open());
-        if let Some(index) = said.index {
+        if let Some(index) = said.index
+            && known.is_none()
+        {
             self.by_index.insert(index, slot);
         }
         self.last = Some(slot);

@@ -17,7 +17,7 @@ use super::{Channel, as_str, settle, text_of};
 #[derive(Debug, Default)]
 pub(super) struct Items {
     items: Vec<Item>,
-    by_index: HashMap<u64, usize>,
+    by_index: BTreeMap<u64, usize>,
     by_id: HashMap<Text, usize>,
     /// The server gave several items one index: there the id decides.
     is_index_shared: bool,

@@ -2,7 +2,7 @@
 //!
 //! An input is a body, and the fuzzer's own bytes choose where it is cut: the last bytes say how.
 
-use turnstream_core::{CallIndex, Decode, End, Error, ErrorKind, Event, Events};
+use turnstream_core::{CallIndex, Decode, End, Error, ErrorKind, Event, Events, Framer, SseFramer};
 use turnstream_testing::conformance::{check_laws, decode, line};
 
 /// Decodes `input` whole, in pieces, and as a prefix, and checks the laws on each.
@@ -17,6 +17,11 @@ pub fn check(new_decoder: impl Fn() -> Box<dyn Decode>, input: &[u8]) {
     let cut = in_pieces(new_decoder(), body, seed + 1);
     let (want, got): (Vec<_>, Vec<_>) = (whole.iter().map(line).collect(), cut.iter().map(line).collect());
     assert_eq!(want, got, "cut every {} bytes the body gives other events", seed + 1);
+
+    if let Some((alike, unlike)) = written_twice(body) {
+        let (want, got) = (decode(new_decoder(), &alike), decode(new_decoder(), &unlike));
+        assert_eq!(said(&want), said(&got), "read the long way the body gives other events");
+    }
 
     let length = body.len() * seed / 256;
     let Some(prefix) = body.get(..length) else { return };
@@ -33,6 +38,38 @@ pub fn check(new_decoder: impl Fn() -> Box<dyn Decode>, input: &[u8]) {
             assert_eq!(arguments, known, "a torn body finishes call {} with other arguments", ordinal.0);
         }
     }
+}
+
+/// The body's frames as they are, and with a name of its own in each. Decoders remember the envelopes of hot
+/// frames, and of those none is like another: each is read the long way.
+fn written_twice(body: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (mut alike, mut unlike) = (String::new(), String::new());
+    let mut framer = SseFramer::new(body.len());
+    framer.push(body);
+    let mut number = 0;
+    while let Some(frame) = framer.next_frame() {
+        let frame = frame.ok()?;
+        let name = format!("event: {}", frame.event);
+        let data = frame.data.replace('\n', "\ndata: ");
+        alike += &format!("{name}\ndata: {data}\n\n");
+        match data.strip_prefix("{\"") {
+            Some(rest) => unlike += &format!("{name}\ndata: {{\"x_{number}\":0,\"{rest}\n\n"),
+            None => unlike += &format!("{name}\ndata: {data}\n\n"),
+        }
+        number += 1;
+    }
+    Some((alike.into_bytes(), unlike.into_bytes()))
+}
+
+/// What events say, but for what is handed on raw and for the words of errors, which show the frame.
+fn said(events: &[Result<Event, Error>]) -> Vec<String> {
+    let known = events.iter().filter(|event| !matches!(event, Ok(Event::Provider(_))));
+    known
+        .map(|event| match event {
+            Ok(_) => line(event),
+            Err(error) => format!("{:?} {}", error.kind(), error.partial()),
+        })
+        .collect()
 }
 
 fn finished(events: &[Result<Event, Error>]) -> Vec<(CallIndex, &str)> {

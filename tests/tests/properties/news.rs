@@ -32,6 +32,29 @@ fn unknown_fields_and_nulls_change_nothing_else() {
     try_all("unknown fields and nulls", inputs(), |input| &input.name, check_members);
 }
 
+/// Decoders remember the envelopes of hot frames. A name of its own in every frame makes each unlike all others,
+/// so that each is read the long way; and that must say the same.
+#[test]
+fn frames_that_are_all_unlike_say_the_same_as_frames_that_are_alike() {
+    try_all("frames unlike", inputs(), |input| &input.name, check_unlike);
+}
+
+fn check_unlike(input: &Input, trial: &mut Trial) {
+    let body = edited(&input.body, &input.frames, |index, frame| {
+        let (json, mut edits) = (frame.json()?, Edits::default());
+        json.each_object("", &mut |path, object| {
+            if path.is_empty() {
+                edits.add_member(object, &format!("\"{NEWS}_{index}\":0"), true);
+            }
+        });
+        edits.apply(&frame.data)
+    });
+    trial.holds(
+        || "every frame unlike".to_owned(),
+        || assert_same(&roughly(&input.decode(&body)), &roughly(&input.whole)),
+    );
+}
+
 fn check_frames(input: &Input, trial: &mut Trial) {
     // A body without a frame is no stream, and with one it would be.
     if input.frames.list.is_empty() {

@@ -15,8 +15,8 @@ use kit::{ANTHROPIC, CHAT, Kit, Log, RESPONSES, ended, failure, tail};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use turnstream::{
-    Answer, Client, Error, ErrorKind, Image, Request, Run, RunEvent, Schema, Tool, ToolChoice, ToolError,
-    ToolLoop, TurnStream, openai_chat::OpenAiChat,
+    Answer, Client, Error, ErrorKind, Image, Model, Request, Run, RunEvent, Schema, Tool, ToolChoice,
+    ToolError, ToolLoop, TurnStream, openai_chat::OpenAiChat,
 };
 use turnstream_testing::{HttpWire, OverHttp, Reply, Script, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
@@ -509,4 +509,11 @@ async fn case_147_shared_state_in_parallel_handlers() {
     let replies = [reply("read"), CHAT.answer("Done.")];
     CHAT.play_with(replies, request(), |tool_loop| tool_loop.tool(tool("read")).concurrency(3)).await;
     assert!((2..=3).contains(&most.load(Ordering::SeqCst)), "others overlap, and are bounded");
+}
+
+#[test]
+fn a_client_says_whose_wire_it_speaks_for_the_spans_of_its_runs() {
+    let providers =
+        TestedWire::ALL.map(|wire| wire.client("http://127.0.0.1:1").provider().map(str::to_owned));
+    assert_eq!(providers[..3], ["anthropic", "openai", "openai"].map(|name| Some(name.to_owned())));
 }

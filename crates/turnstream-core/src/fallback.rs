@@ -72,6 +72,11 @@ impl Model for Fallback {
     fn name(&self) -> &str {
         self.first.name()
     }
+
+    /// The first model's.
+    fn provider(&self) -> Option<&str> {
+        self.first.provider()
+    }
 }
 
 impl fmt::Debug for Fallback {

@@ -31,6 +31,12 @@ pub trait Model: Send + Sync {
 
     /// The model's name, as the provider knows it.
     fn name(&self) -> &str;
+
+    /// The provider, in OpenTelemetry's word for it, for example `anthropic`. `None` where nobody knows, which is
+    /// the default.
+    fn provider(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
@@ -41,6 +47,10 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     fn name(&self) -> &str {
         (**self).name()
     }
+
+    fn provider(&self) -> Option<&str> {
+        (**self).provider()
+    }
 }
 
 impl<M: Model + ?Sized> Model for Box<M> {
@@ -50,6 +60,10 @@ impl<M: Model + ?Sized> Model for Box<M> {
 
     fn name(&self) -> &str {
         (**self).name()
+    }
+
+    fn provider(&self) -> Option<&str> {
+        (**self).provider()
     }
 }
 

@@ -287,6 +287,18 @@ impl Model for Client {
     fn name(&self) -> &str {
         Client::name(self)
     }
+
+    /// The one whose wire it is: servers that speak another's wire count as that one, as OpenTelemetry has it.
+    fn provider(&self) -> Option<&str> {
+        match self.wire.name() {
+            "anthropic-messages" => Some("anthropic"),
+            "openai-chat" | "openai-responses" => Some("openai"),
+            "gemini" => Some("gcp.gemini"),
+            "bedrock-converse" => Some("aws.bedrock"),
+            "cohere-v2" => Some("cohere"),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Debug for Client {

@@ -122,7 +122,7 @@ impl Answer {
         ))
     }
 
-    fn texts(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.content.iter().filter_map(|content| match content {
             ResultContent::Text(text) => Some(text.as_str()),
             _ => None,

@@ -13,10 +13,11 @@ use tokio::{
     sync::{mpsc, watch},
     task::{self, JoinError, JoinSet},
 };
+use tracing::{Instrument, Span};
 use turnstream_core::CallIndex;
 
 use crate::{
-    answer::Answer, context::CallContext, error::ToolError, event::HandlerProgress, tool::Prepared,
+    answer::Answer, context::CallContext, error::ToolError, event::HandlerProgress, tool::Prepared, trace,
     turns::Call,
 };
 
@@ -39,9 +40,17 @@ struct Queued {
     context: CallContext,
     /// Dropped when nobody waits for the answer any more, however that comes.
     waits: watch::Sender<()>,
-    handler: Prepared,
-    time_limit: Option<Duration>,
-    runtime: Handle,
+    start: Start,
+}
+
+/// How a handler is started.
+pub(crate) struct Start {
+    pub(crate) runtime: Handle,
+    pub(crate) turn: u32,
+    pub(crate) handler: Prepared,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) span: Span,
+    pub(crate) traces_content: bool,
 }
 
 /// What a handler made of its call.
@@ -69,30 +78,24 @@ impl Handlers {
     }
 
     /// Makes a handler ready to start.
-    pub(crate) fn queue(
-        &mut self,
-        runtime: Handle,
-        turn: u32,
-        call: Call,
-        handler: Prepared,
-        time_limit: Option<Duration>,
-    ) {
+    pub(crate) fn queue(&mut self, call: Call, start: Start) {
         let (waits, waiting) = watch::channel(());
         let context = CallContext {
-            turn,
+            turn: start.turn,
             call: call.call,
             id: call.id,
             name: call.name,
             waiting,
             progress: self.progress_sender.clone(),
         };
-        self.queued.push(Queued { context, waits, handler, time_limit, runtime });
+        self.queued.push(Queued { context, waits, start });
     }
 
     /// Starts what is queued, each in a task of its own.
     pub(crate) fn start_queued(&mut self) {
-        for Queued { context, waits, handler, time_limit, runtime } in self.queued.drain(..) {
-            let call = context.call;
+        for Queued { context, waits, start } in self.queued.drain(..) {
+            let Start { runtime, handler, time_limit, span, traces_content, .. } = start;
+            let (call, own_span) = (context.call, span.clone());
             let task = async move {
                 let _waits = waits;
                 let answer = AssertUnwindSafe(handler.run(context)).catch_unwind();
@@ -102,9 +105,11 @@ impl Handlers {
                     }
                     None => answer.await,
                 };
-                answer.unwrap_or_else(|panic| Err(panicked(&*panic)))
+                let answer = answer.unwrap_or_else(|panic| Err(panicked(&*panic)));
+                trace::answered(&own_span, &answer, traces_content);
+                answer
             };
-            let task = self.tasks.spawn_on(task, &runtime);
+            let task = self.tasks.spawn_on(task.instrument(span), &runtime);
             self.calls.insert(task.id(), call);
         }
     }

@@ -50,6 +50,14 @@
 //! arguments that are no JSON or do not fit, a handler's error, a panic, a timeout: each is an error result
 //! for that call alone, and the loop goes on.
 //!
+//! # Tracing
+//!
+//! A run is a [tracing](https://docs.rs/tracing) span `invoke_agent`; in it are its turns, `chat`, and its handlers,
+//! `execute_tool`, at the level `info` and with OpenTelemetry's names for generative models: `gen_ai.operation.name`,
+//! `gen_ai.provider.name`, `gen_ai.request.model`, `gen_ai.response.model`, `gen_ai.usage.input_tokens`,
+//! `gen_ai.tool.name`, `gen_ai.tool.call.id`, `error.type` and their like. What is said is not in them, unless
+//! [`trace_content`](ToolLoop::trace_content) asks for the arguments and results of calls.
+//!
 //! # More
 //!
 //! | to | use |
@@ -82,6 +90,7 @@ mod source;
 mod tool;
 mod tool_loop;
 mod toolset;
+mod trace;
 mod turns;
 mod wrap;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tracing::Span;
 use turnstream_core::{
     AbortReason, CallAborted, CallFinished, CallIndex, Event, InputKind, Part, PartIndex, Turn, TurnBuilder,
     TurnStream,
@@ -15,6 +16,7 @@ const SHOWN: usize = 1000;
 /// A turn as far as it came.
 pub(crate) struct Reply {
     pub(crate) stream: TurnStream,
+    pub(crate) span: Span,
     turn: TurnBuilder,
     /// The calls that have not ended.
     open: HashMap<CallIndex, (PartIndex, InputKind)>,
@@ -24,9 +26,10 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn new(stream: TurnStream) -> Self {
+    pub(crate) fn new(stream: TurnStream, span: Span) -> Self {
         Self {
             stream,
+            span,
             turn: TurnBuilder::new(),
             open: HashMap::new(),
             malformed: Vec::new(),

@@ -14,6 +14,7 @@ use std::{
 };
 
 use futures_core::Stream;
+use tracing::Span;
 use turnstream_core::{Error, ErrorKind, Message, Model, Request, Role, TurnStream};
 
 use crate::{
@@ -27,6 +28,7 @@ use crate::{
     sink::Saving,
     tool_loop::{Progress, Settings},
     toolset::Toolset,
+    trace,
     turns::{Step, Turns, Verdict},
 };
 
@@ -43,6 +45,7 @@ pub struct Run {
     settings: Settings,
     request: Request,
     turns: Turns,
+    span: Span,
     /// The turn that streams now.
     reply: Option<Reply>,
     /// The stream of a turn that has ended, until it has let go of its connection.
@@ -137,6 +140,7 @@ impl Run {
         let answer = last.filter(|message| turns.asked > 0 && message.role == Role::Assistant);
         let text = answer.map(Message::text).unwrap_or_default();
         let mut run = Self {
+            span: trace::run(&*model),
             model,
             offer,
             clock: Clock::new(settings.max_time),
@@ -257,6 +261,10 @@ impl Run {
         let mut ended = RunEnded::new(status, self.turns.asked, self.turns.usage);
         if let End::Failed(error) = &end {
             ended.error = Some(Failure::of(error));
+            trace::failed(&self.span, error);
+            if let Some(reply) = &self.reply {
+                trace::failed(&reply.span, error);
+            }
         }
         // From here on nothing that a handler says can end the run another way.
         self.end = Some(end);
@@ -277,6 +285,7 @@ impl Run {
         }
         self.clock.pause();
         self.is_unsaved = true;
+        trace::usage(&self.span, self.turns.usage);
         ended.usage = self.turns.usage;
         self.ended = Some(ended);
     }
@@ -286,6 +295,8 @@ impl Stream for Run {
     type Item = RunEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<RunEvent>> {
+        let span = self.span.clone();
+        let _entered = span.enter();
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Poll::Ready(Some(event));

@@ -36,6 +36,7 @@ use crate::{
 /// | [`keep_tool_choice`](Self::keep_tool_choice) | no: a forced choice holds until the model has made a call |
 /// | [`output`](Self::output) | text, whatever it says |
 /// | [`checkpoints`](Self::checkpoints) | none are written |
+/// | [`trace_content`](Self::trace_content) | no |
 #[derive(Clone)]
 pub struct ToolLoop {
     model: Arc<dyn Model>,
@@ -54,6 +55,7 @@ pub(crate) struct Settings {
     pub(crate) handler_timeout: Option<Duration>,
     pub(crate) is_eager: bool,
     pub(crate) keeps_tool_choice: bool,
+    pub(crate) traces_content: bool,
     pub(crate) output: Option<Output>,
     pub(crate) sources: Vec<Arc<dyn AnySource>>,
     pub(crate) wrappers: Vec<Wrapper>,
@@ -89,6 +91,7 @@ impl ToolLoop {
             handler_timeout: None,
             is_eager: false,
             keeps_tool_choice: false,
+            traces_content: false,
             output: None,
             sources: Vec::new(),
             wrappers: Vec::new(),
@@ -250,6 +253,13 @@ impl ToolLoop {
         self
     }
 
+    /// Puts the arguments and results of calls into the [spans](crate#tracing) of their handlers. They are the
+    /// user's data, and not in them without this.
+    pub fn trace_content(mut self) -> Self {
+        self.settings.traces_content = true;
+        self
+    }
+
     /// Starts a run. Not async: nothing is sent before the run is polled.
     ///
     /// Tools that the request offers itself have no handler here: the run waits for their results. A tool
@@ -299,6 +309,7 @@ impl fmt::Debug for Settings {
             .field("handler_timeout", &self.handler_timeout)
             .field("is_eager", &self.is_eager)
             .field("keeps_tool_choice", &self.keeps_tool_choice)
+            .field("traces_content", &self.traces_content)
             .field("has_output", &self.output.is_some())
             .field("sources", &self.sources.len())
             .field("wrappers", &self.wrappers.len())

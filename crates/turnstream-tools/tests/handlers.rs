@@ -214,3 +214,52 @@ fn a_runtime_that_shuts_down_under_a_handler_gives_an_error_result() {
     let words = "The tool was stopped. Whether it had an effect is unknown.".to_owned();
     assert_eq!(results(&script.last_message(1)), [("a".to_owned(), words, true)]);
 }
+
+#[tokio::test]
+async fn a_handler_that_blocks_off_its_thread_stalls_no_other_run() {
+    // One thread runs everything but what is blocking: without `spawn_blocking` this would never end.
+    let (release, released) = std::sync::mpsc::channel::<&'static str>();
+    let released = Arc::new(Mutex::new(released));
+    let blocking = Tool::new("f").handler(move |_: ()| {
+        let released = released.clone();
+        async move { Ok(tokio::task::spawn_blocking(move || released.lock().unwrap().recv()).await??) }
+    });
+    let script = || Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
+    let blocked = script();
+    let mut run = ToolLoop::new(blocked.clone()).tool(blocking).run(Request::new().user("go"));
+    while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {}
+    assert!(run.next().now_or_never().is_none(), "it starts, and blocks");
+
+    let quick = Tool::new("f").handler(|_: ()| async { Ok("quick") });
+    let outcome = ToolLoop::new(script()).tool(quick).run(Request::new().user("go")).finish().await;
+    assert!(matches!(outcome.status, RunStatus::Finished), "another run comes to its end meanwhile");
+    release.send("slow").unwrap();
+    assert!(matches!(run.finish().await.status, RunStatus::Finished));
+    assert_eq!(results(&blocked.last_message(1)), pairs([("a", "slow")]));
+}
+
+#[tokio::test]
+async fn what_a_handler_has_started_can_wait_for_its_cancellation() {
+    let (stopped, was_stopped) = tokio::sync::oneshot::channel();
+    let stopped = Arc::new(Mutex::new(Some(stopped)));
+    let tool = Tool::new("f").handler_with_context(move |_: (), context| {
+        let stopped = stopped.lock().unwrap().take();
+        // A task of its own is not the run's: it goes on when the handler is aborted.
+        let watcher = context.clone();
+        tokio::spawn(async move {
+            watcher.cancelled().await;
+            stopped.map(|stopped| stopped.send(watcher.is_cancelled()))
+        });
+        async move {
+            assert!(!context.is_cancelled());
+            std::future::pending::<Result<(), _>>().await
+        }
+    });
+    let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
+    let mut run = ToolLoop::new(script).tool(tool).run(Request::new().user("go"));
+    while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {}
+    assert!(run.next().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    run.cancel();
+    assert!(was_stopped.await.unwrap());
+}

@@ -11,8 +11,9 @@ use crate::{
     checkpoint::WaitingFor,
     error::ToolError,
     event::{HandlerFinished, HandlerStarted, RunEvent},
-    handlers::News,
+    handlers::{News, Start},
     outcome::End,
+    trace,
 };
 
 impl Run {
@@ -53,7 +54,9 @@ impl Run {
         self.is_unsaved = true;
         let started = HandlerStarted::new(turn, call.call, call.id.clone(), call.name.clone());
         self.events.push_back(RunEvent::HandlerStarted(started));
-        self.handlers.queue(runtime, turn, call, handler, time_limit);
+        let traces_content = self.settings.traces_content;
+        let span = trace::call(&self.span, &call, traces_content);
+        self.handlers.queue(call, Start { runtime, turn, handler, time_limit, span, traces_content });
     }
 
     pub(super) fn hear(&mut self, news: News) {

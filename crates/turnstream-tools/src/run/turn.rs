@@ -13,6 +13,7 @@ use crate::{
     event::{RunEvent, TurnEvent, TurnStep},
     outcome::End,
     reply::Reply,
+    trace,
     turns::Call,
 };
 
@@ -30,6 +31,8 @@ impl Run {
         self.offer.turn_began();
         self.is_busy = false;
         self.events.push_back(RunEvent::TurnBegan(TurnStep::new(self.turns.turn(), None)));
+        let span = trace::turn(&self.span, &*self.model);
+        let entered = span.enter();
         let is_last = self.turns.asked >= self.settings.bounds.turns;
         let stream = match is_last && self.settings.last_turn_without_tools && !self.request.tools.is_empty()
         {
@@ -41,12 +44,14 @@ impl Run {
             }
             false => self.model.stream(&self.request),
         };
-        self.reply = Some(Reply::new(stream));
+        drop(entered);
+        self.reply = Some(Reply::new(stream, span));
     }
 
     pub(super) fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(reply) = &mut self.reply else { return Poll::Pending };
-        match ready!(Pin::new(&mut reply.stream).poll_next(context)) {
+        let stream = &mut reply.stream;
+        match ready!(reply.span.in_scope(|| Pin::new(stream).poll_next(context))) {
             Some(Ok(event)) => self.take(event),
             Some(Err(error)) => self.end_with(End::Failed(error)),
             None => {
@@ -68,6 +73,9 @@ impl Run {
     fn take(&mut self, event: Event) {
         let turn = self.turns.turn();
         let ended = self.reply.as_mut().and_then(|reply| reply.take(&event));
+        if let Some(reply) = &self.reply {
+            trace::event(&reply.span, &event);
+        }
         if let Some(call) = ended {
             let tool = self.offer.tool(&call.name);
             let is_sequential = tool.is_some_and(|tool| tool.is_sequential());

@@ -127,10 +127,9 @@ async fn a_run_is_a_span_with_its_turns_and_calls_in_it_and_nothing_that_was_sai
             "{CALL} operation.name=execute_tool tool.call.id=a tool.name=f tool.type=function \
              otel.name=execute_tool f"
         ),
-        format!(
-            "execute_tool < invoke_agent: error.type=tool_error operation.name=execute_tool tool.call.id=b \
-             tool.name=f tool.type=function otel.name=execute_tool f"
-        ),
+        "execute_tool < invoke_agent: error.type=tool_error operation.name=execute_tool tool.call.id=b \
+         tool.name=f tool.type=function otel.name=execute_tool f"
+            .to_owned(),
         format!(
             "{CHAT} response.finish_reasons=[\"stop\"] usage.input_tokens=10 usage.output_tokens=3 \
              otel.kind=client otel.name=chat script"

@@ -45,3 +45,8 @@ pub mod wire {
         SseOrJsonFramer, SurrogateJoiner, Wire, WireRequest, is_json, reexports, refused,
     };
 }
+
+/// The code of the page on the loop's rules, compiled.
+#[cfg(all(doctest, feature = "tools", feature = "schemars"))]
+#[doc = include_str!("../../../docs/tool-loop.md")]
+mod tool_loop_page {}

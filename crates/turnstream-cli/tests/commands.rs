@@ -43,7 +43,8 @@ struct Said {
 
 async fn run(mut command: Command, input: &str) -> Said {
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).await.unwrap();
+    // A command that has ended already does not read it.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes()).await;
     let output = child.wait_with_output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code().unwrap(), out: text(output.stdout), aside: text(output.stderr) }

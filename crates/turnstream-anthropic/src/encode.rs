@@ -22,8 +22,11 @@ pub(crate) fn encode(wire: &Anthropic, request: &Request) -> Result<WireRequest,
     let (thinking, effort) = thinking(request, &options, &mut warnings)?;
     let output_config = OutputConfig { effort, format: output_format(request, &mut warnings) };
     let history = History::new(wire, request);
+    let row = wire.profile.row();
+    let version = wire.version.as_deref().unwrap_or(row.version);
     let body = Body {
-        model: &wire.model,
+        anthropic_version: row.model_in_path.then_some(version),
+        model: (!row.model_in_path).then_some(&wire.model),
         max_tokens: max_tokens(request, &options)?,
         system: request
             .system
@@ -47,16 +50,26 @@ pub(crate) fn encode(wire: &Anthropic, request: &Request) -> Result<WireRequest,
         stream: true,
     };
     let betas = options.betas.join(",");
-    let mut headers = vec![("anthropic-version", wire.version.as_str())];
+    let mut headers = Vec::new();
+    if !row.model_in_path {
+        headers.push(("anthropic-version", version));
+    }
     if !betas.is_empty() {
         headers.push(("anthropic-beta", &betas));
     }
-    Ok(wire.endpoint.post_with("messages", &headers, &body, &options.extra)?.with_warnings(warnings))
+    let path = match row.model_in_path {
+        true => Cow::Owned(format!("{}:streamRawPredict", wire.model)),
+        false => Cow::Borrowed("messages"),
+    };
+    Ok(wire.endpoint.post_with(&path, &headers, &body, &options.extra)?.with_warnings(warnings))
 }
 
 #[derive(Serialize)]
 struct Body<'a> {
-    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anthropic_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
     max_tokens: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,

@@ -52,17 +52,29 @@
 //! - The stop reason `compaction` is a pause: send the turn back and the model goes on.
 //! - A block that never stopped and whose input is not complete is left out of the message.
 //!
+//! # Who speaks it
+//!
+//! Vendors that speak the wire are [profiles](Profile) of it: a row of a table each, and no code of their own.
+//!
+//! | profile | its differences | source |
+//! |---|---|---|
+//! | [`Anthropic`](Profile::Anthropic) | none | Anthropic's API reference |
+//! | [`Vertex`](Profile::Vertex) | the model stands in the path, and the version in the body; a Google token is the key | Google's *Claude on Vertex AI*, `anthropic.lib.vertex` |
+//! | [`Azure`](Profile::Azure) | none but its address, which is the resource's | Microsoft's *Claude in Foundry*, `anthropic.lib.foundry` |
+//! | [`LlamaCpp`](Profile::LlamaCpp) | no key; a call's block may start without `input`, and before the last one stopped, which every decoder here takes | llama.cpp's server, seen here |
+//! | [`Compatible`](Profile::Compatible) | none: gateways, Bedrock's `mantle` address, Claude Platform on AWS | |
+//!
 //! # What is not supported
 //!
 //! Cache breakpoints on single blocks (only the [automatic one](Options::cache)), free-form tools, sound,
-//! images in the model's own messages, batches, token counting, and the framing of Bedrock's InvokeModel. What the
-//! provider has and this crate does not name can be sent through [`Options::extra`].
+//! images in the model's own messages, batches, token counting. What the provider has and this crate does not name
+//! can be sent through [`Options::extra`].
 
 mod decode;
 mod encode;
 mod error;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -89,8 +101,9 @@ const VERSION: &str = "2023-06-01";
 pub struct Anthropic {
     model: String,
     endpoint: Endpoint,
+    profile: Profile,
     limits: Limits,
-    version: String,
+    version: Option<String>,
     unsigned_thinking: bool,
 }
 
@@ -100,10 +113,49 @@ impl Anthropic {
         Self {
             model: model.into(),
             endpoint: Endpoint::new(BASE_URL, KeyHeader::Named("x-api-key")),
+            profile: Profile::Anthropic,
             limits: Limits::default(),
-            version: VERSION.to_owned(),
+            version: None,
             unsigned_thinking: false,
         }
+    }
+
+    /// A model at Google's Vertex AI, of a project and a location, for example `us-east5`, or `global`. The key is
+    /// a Google access token, which expires after an hour: a client can be given a source of fresh ones.
+    ///
+    /// ```
+    /// # use turnstream_anthropic::Anthropic;
+    /// # use turnstream_core::{Request, Wire};
+    /// let wire = Anthropic::vertex("my-project", "global", "claude-sonnet-4-5").key("ya29.token");
+    /// let request = wire.encode(&Request::new().user("hi"))?;
+    /// assert_eq!(
+    ///     request.url.as_str(),
+    ///     "https://aiplatform.googleapis.com/v1/projects/my-project/locations/global/publishers/anthropic/models/\
+    ///      claude-sonnet-4-5:streamRawPredict",
+    /// );
+    /// # Ok::<(), turnstream_core::Error>(())
+    /// ```
+    pub fn vertex(project: &str, location: &str, model: impl Into<String>) -> Self {
+        let host = match location {
+            "global" => "aiplatform.googleapis.com".to_owned(),
+            "us" | "eu" => format!("aiplatform.{location}.rep.googleapis.com"),
+            region => format!("{region}-aiplatform.googleapis.com"),
+        };
+        let place = format!("v1/projects/{project}/locations/{location}/publishers/anthropic/models");
+        Self::new(model).profile(Profile::Vertex).base_url(format!("https://{host}/{place}"))
+    }
+
+    /// A deployment in Azure's Foundry, of the resource with this name.
+    pub fn azure(resource: &str, deployment: impl Into<String>) -> Self {
+        let url = format!("https://{resource}.services.ai.azure.com/anthropic/v1");
+        Self::new(deployment).profile(Profile::Azure).base_url(url)
+    }
+
+    /// Says whose variant of the wire it is: its differences, and its base URL and the header of its key, unless
+    /// they are set.
+    pub fn profile(self, profile: Profile) -> Self {
+        let Row { name, base_url, key_header, .. } = profile.row();
+        Self { endpoint: self.endpoint.profile(name, base_url, key_header), profile, ..self }
     }
 
     /// A model at `https://api.anthropic.com/v1`, with the key in `ANTHROPIC_API_KEY`.
@@ -115,16 +167,20 @@ impl Anthropic {
         Self::new(model).key_from_env()
     }
 
-    /// Sets the key from `ANTHROPIC_API_KEY`.
+    /// Sets the key from the environment variable of its profile: `ANTHROPIC_API_KEY` by default. A profile that
+    /// needs none is left as it is.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set or empty.
     pub fn key_from_env(self) -> Result<Self, Error> {
-        Ok(Self { endpoint: self.endpoint.key_from_env("ANTHROPIC_API_KEY")?, ..self })
+        match self.profile.key_variable() {
+            Some(variable) => Ok(Self { endpoint: self.endpoint.key_from_env(variable)?, ..self }),
+            None => Ok(self),
+        }
     }
 
-    /// Sets the key, sent as `x-api-key`.
+    /// Sets the key, sent in the header of its profile: `x-api-key` by default.
     pub fn key(self, key: impl Into<SecretString>) -> Self {
         Self { endpoint: self.endpoint.key(key), ..self }
     }
@@ -135,8 +191,8 @@ impl Anthropic {
         Self { endpoint: self.endpoint.key_header(key_header), ..self }
     }
 
-    /// Sets the base URL. `messages` is appended to its path; its query is kept, and no version segment is
-    /// added.
+    /// Sets the base URL. `messages` is appended to its path, or on Vertex the model and its method; its query is
+    /// kept, and no version segment is added.
     pub fn base_url(self, base_url: impl Into<String>) -> Self {
         Self { endpoint: self.endpoint.base_url(base_url), ..self }
     }
@@ -152,16 +208,119 @@ impl Anthropic {
         Self { limits, ..self }
     }
 
-    /// Sets the header `anthropic-version`; `2023-06-01` by default. Later versions refuse sampling
-    /// parameters.
+    /// Sets the version of the API: `2023-06-01` by default, in the header `anthropic-version`; on Vertex
+    /// `vertex-2023-10-16`, in the body. Later versions refuse sampling parameters.
     pub fn version(self, version: impl Into<String>) -> Self {
-        Self { version: version.into(), ..self }
+        Self { version: Some(version.into()), ..self }
     }
 
     /// Sends thinking that came without a signature back, too. Anthropic refuses it, which is why it is left
     /// out by default; some compatible servers ask for it.
     pub fn unsigned_thinking(self, unsigned_thinking: bool) -> Self {
         Self { unsigned_thinking, ..self }
+    }
+}
+
+/// Whose variant of the wire it is. The crate's page has their table.
+///
+/// It is read from its name in lower case with dashes, for example `vertex` or `llama-cpp`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Profile {
+    /// Anthropic.
+    #[default]
+    Anthropic,
+    /// Google's Vertex AI. See [`Anthropic::vertex`].
+    Vertex,
+    /// Azure's Foundry. See [`Anthropic::azure`].
+    Azure,
+    /// A llama.cpp server on this machine.
+    LlamaCpp,
+    /// A server of which nothing is known but that it speaks the wire. It has no base URL of its own.
+    Compatible,
+}
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 5] = [Self::Anthropic, Self::Vertex, Self::Azure, Self::LlamaCpp, Self::Compatible];
+
+    /// The name, for example `llama-cpp`.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Its base URL; `None` where the caller has to give one.
+    pub fn base_url(self) -> Option<&'static str> {
+        self.row().base_url
+    }
+
+    /// The environment variable in which its key is looked for; `None` where no key is needed, or nothing is
+    /// known of it.
+    pub fn key_variable(self) -> Option<&'static str> {
+        self.row().key_variable
+    }
+
+    /// The table of differences.
+    fn row(self) -> Row {
+        let compatible = Row {
+            name: "compatible",
+            base_url: None,
+            key_variable: None,
+            key_header: KeyHeader::Named("x-api-key"),
+            version: VERSION,
+            model_in_path: false,
+        };
+        match self {
+            Self::Anthropic => Row {
+                name: "anthropic",
+                base_url: Some(BASE_URL),
+                key_variable: Some("ANTHROPIC_API_KEY"),
+                ..compatible
+            },
+            Self::Vertex => Row {
+                name: "vertex",
+                key_header: KeyHeader::Bearer,
+                version: "vertex-2023-10-16",
+                model_in_path: true,
+                ..compatible
+            },
+            Self::Azure => {
+                Row { name: "azure", key_variable: Some("ANTHROPIC_FOUNDRY_API_KEY"), ..compatible }
+            }
+            Self::LlamaCpp => {
+                Row { name: "llama-cpp", base_url: Some("http://localhost:8080/v1"), ..compatible }
+            }
+            Self::Compatible => compatible,
+        }
+    }
+}
+
+/// A profile's differences.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    name: &'static str,
+    base_url: Option<&'static str>,
+    key_variable: Option<&'static str>,
+    key_header: KeyHeader,
+    version: &'static str,
+    /// The model stands in the path, in front of the method's name; then the version stands in the body.
+    model_in_path: bool,
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|profile| profile.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::config(format!("{WIRE} has no profile `{name}`; it has {names}"))
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::{str::FromStr, sync::Arc};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use turnstream::{
-    anthropic::Anthropic,
+    anthropic::{self, Anthropic},
     bedrock::{self, Bedrock},
     gemini::{self, Gemini},
     ollama::Ollama,
@@ -124,14 +124,12 @@ impl WireChoice {
         };
         Ok(match wire {
             WireName::AnthropicMessages => {
-                if let Some(profile) = &self.profile {
-                    bail!("anthropic-messages has no profile `{profile}`");
-                }
-                let mut wire = Anthropic::new(model);
+                let profile: anthropic::Profile = self.profile_or("anthropic")?;
+                let mut wire = Anthropic::new(model).profile(profile);
                 if let Some(base_url) = base_url {
                     wire = wire.base_url(base_url);
                 }
-                if let Some(key) = key(Some("ANTHROPIC_API_KEY")) {
+                if let Some(key) = key(profile.key_variable()) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)

@@ -5,6 +5,7 @@ use turnstream_core::{
 };
 
 use super::*;
+use crate::Profile;
 
 fn wire() -> Anthropic {
     Anthropic::new("m").key("k")
@@ -53,6 +54,52 @@ fn a_plain_request_is_small() {
         body,
         r#"{"model":"m","max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"stream":true}"#
     );
+}
+
+#[test]
+fn on_vertex_the_model_stands_in_the_path_and_the_version_in_the_body() {
+    let wire = Anthropic::vertex("p", "us-east5", "claude-sonnet-4-5@20250929").key("token");
+    let request = wire.encode(&Request::new().user("hi").options(Options::new().beta("b"))).unwrap();
+    assert_eq!(
+        request.url.as_str(),
+        "https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/anthropic/models/\
+         claude-sonnet-4-5@20250929:streamRawPredict"
+    );
+    let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+    assert_eq!(header("authorization"), Some("Bearer token"));
+    assert_eq!((header("anthropic-version"), header("x-api-key")), (None, None));
+    assert_eq!(header("anthropic-beta"), Some("b"));
+    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!((&body["anthropic_version"], &body["model"]), (&json!("vertex-2023-10-16"), &Value::Null));
+    assert_eq!(body["stream"], json!(true));
+
+    let body = body_of(&wire.version("2026-10-21"), &Request::new().user("hi"));
+    assert_eq!(body["anthropic_version"], json!("2026-10-21"));
+}
+
+#[test]
+fn each_profile_has_its_address_and_header() {
+    let sent = |wire: Anthropic| {
+        let request = wire.key("k").encode(&Request::new().user("hi")).unwrap();
+        (request.url.to_string(), request.headers["x-api-key"].to_str().unwrap().to_owned())
+    };
+    let table = [
+        (Anthropic::azure("res", "d"), "https://res.services.ai.azure.com/anthropic/v1/messages"),
+        (Anthropic::new("m").profile(Profile::LlamaCpp), "http://localhost:8080/v1/messages"),
+        (
+            Anthropic::new("m").profile(Profile::Compatible).base_url("https://h/a?b=c"),
+            "https://h/a/messages?b=c",
+        ),
+    ];
+    for (wire, url) in table {
+        assert_eq!(sent(wire), (url.to_owned(), "k".to_owned()));
+    }
+    for profile in Profile::ALL {
+        assert_eq!(profile.name().parse::<Profile>().unwrap(), profile);
+    }
+    assert_eq!("nobody".parse::<Profile>().unwrap_err().kind(), ErrorKind::Config);
+    let nowhere = Anthropic::new("m").profile(Profile::Vertex).encode(&Request::new().user("hi"));
+    assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::Config);
 }
 
 #[test]

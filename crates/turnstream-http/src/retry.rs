@@ -1,6 +1,10 @@
 //! When a turn that failed is asked again, and after how long. No IO and no clock: time is an argument.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use turnstream_core::{Error, Head};
 
@@ -21,13 +25,13 @@ use turnstream_core::{Error, Head};
 /// assert_eq!(policy.decide(2, &error), Some(Duration::from_millis(1000)));
 /// assert_eq!(policy.decide(3, &error), None);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RetryPolicy {
     max_attempts: u32,
     base_delay: Duration,
     max_delay: Duration,
     max_retry_after: Duration,
-    jitter: fn() -> f64,
+    jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
 impl RetryPolicy {
@@ -38,7 +42,7 @@ impl RetryPolicy {
             base_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(8),
             max_retry_after: Duration::from_secs(60),
-            jitter: fastrand::f64,
+            jitter: Arc::new(fastrand::f64),
         }
     }
 
@@ -69,8 +73,8 @@ impl RetryPolicy {
     }
 
     /// Sets where random numbers from 0 to 1 come from, for tests.
-    pub fn jitter(self, jitter: fn() -> f64) -> Self {
-        Self { jitter, ..self }
+    pub fn jitter(self, jitter: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self { jitter: Arc::new(jitter), ..self }
     }
 
     /// How long to wait before the next attempt, or `None` if there is to be none. `attempts` is how many
@@ -97,6 +101,18 @@ impl RetryPolicy {
         let longest = self.base_delay.saturating_mul(factor).min(self.max_delay);
         let part = (self.jitter)();
         if part.is_nan() { longest } else { longest.mul_f64(part.clamp(0.0, 1.0)) }
+    }
+}
+
+impl fmt::Debug for RetryPolicy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RetryPolicy")
+            .field("max_attempts", &self.max_attempts)
+            .field("base_delay", &self.base_delay)
+            .field("max_delay", &self.max_delay)
+            .field("max_retry_after", &self.max_retry_after)
+            .finish_non_exhaustive()
     }
 }
 

@@ -133,6 +133,47 @@ async fn a_reset_after_the_reason_is_a_cut_and_a_clean_end_is_not() {
 }
 
 #[tokio::test]
+async fn a_server_that_closes_early_after_the_end_has_said_all_of_the_turn() {
+    for accident in [Step::Close, Step::HalfClose, Step::Reset] {
+        // The gate holds the accident back until the turn's end has been read.
+        let gate = Gate::new();
+        let first = vec![chunked(&END), Step::Wait(gate.clone()), accident];
+        let server = Server::start([first, vec![chunked(&END), last_chunk()]]).await;
+        let client = client(server.url());
+        let mut turn = client.stream(&Request::new());
+        for want in WORDS {
+            assert_eq!(word(&next(&mut turn).await.unwrap()), want);
+        }
+        gate.open();
+        assert!(next(&mut turn).await.is_none());
+        // The connection is not used again.
+        assert_eq!(words(&mut client.stream(&Request::new())).await, WORDS);
+        assert_eq!((server.counts().connections, server.counts().requests), (2, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_half_closed_connection_in_mid_body_is_a_cut_and_is_let_go() {
+    let server = Server::start([vec![chunked(&["text hi"]), Step::HalfClose]]).await;
+    let mut turn = client(server.url()).stream(&Request::new());
+    assert_eq!(words(&mut turn).await, ["start -", "text hi", "error truncated partial"]);
+    server.until(|counts| counts.closed == 1).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_while_it_was_idle_costs_no_turn() {
+    let good = || vec![chunked(&END), last_chunk()];
+    let closing = vec![chunked(&END), last_chunk(), Step::Close];
+    let server = Server::start([closing, good()]).await;
+    let client = client(server.url());
+    assert_eq!(words(&mut client.stream(&Request::new())).await, WORDS);
+    server.until(|counts| counts.closed == 1).await;
+    let mut turn = client.stream(&Request::new());
+    assert_eq!(words(&mut turn).await, WORDS);
+    assert_eq!(server.counts().connections, 2);
+}
+
+#[tokio::test]
 async fn a_body_shorter_than_its_length_is_a_cut() {
     let body = "HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\ndata: text hi\n\n";
     let server = Server::start([vec![Step::Send(body.into()), Step::Close]]).await;

@@ -131,6 +131,27 @@ async fn the_last_error_is_the_one_that_is_told() {
 }
 
 #[tokio::test]
+async fn attempts_are_counted_also_where_no_head_ever_came() {
+    let server = Server::start([vec![Step::Close], vec![Step::Close], vec![Step::Close]]).await;
+    let mut turn = client(server.url()).stream(&Request::new());
+    assert_eq!(turn.attempts(), 0);
+    assert_kind(&failure(&mut turn).await, ErrorKind::Connect);
+    assert_eq!((turn.attempts(), turn.head().is_none(), server.counts().requests), (3, true, 3));
+    let mut good = client(Server::start([good()]).await.url()).stream(&Request::new());
+    assert!(poll_once(&mut good).await.is_pending());
+    assert_eq!(good.attempts(), 1);
+}
+
+#[tokio::test]
+async fn jitter_can_be_a_sequence_of_the_tests_own() {
+    let draws = std::sync::Mutex::new(vec![1.0, 0.5]);
+    let policy = RetryPolicy::new().jitter(move || draws.lock().unwrap().pop().unwrap());
+    let error = turnstream_core::Error::new(ErrorKind::Server, "failed");
+    assert_eq!(policy.decide(1, &error), Some(Duration::from_millis(250)));
+    assert_eq!(policy.clone().decide(2, &error), Some(Duration::from_millis(1000)));
+}
+
+#[tokio::test]
 async fn a_policy_of_never_asks_once() {
     let server = Server::start([vec![sized("500 Oops", "", "")], good()]).await;
     let client = client(server.url()).retries(RetryPolicy::never());

@@ -1,12 +1,14 @@
 //! TLS, HTTP/2, certificate authorities and tunnels, against a server as real ones are.
 
+use std::time::Duration;
+
 use reqwest::redirect::Policy;
 use turnstream_core::{ErrorKind, Request};
 use turnstream_http::{Client, RetryPolicy};
 
 use crate::support::{
-    Answer, Authority, Lines, SecureServer, assert_kind, client, everything_of, failure, next, tunnel, word,
-    words,
+    Answer, Authority, Lines, Log, SecureServer, assert_kind, client, everything_of, failure, next, tunnel,
+    word, words,
 };
 
 const WORDS: [&str; 4] = ["start -", "text hi", "part", "end"];
@@ -100,6 +102,44 @@ async fn a_certificate_of_another_name_is_not_accepted() {
     let error = failure(&mut client.stream(&Request::new())).await;
     assert_kind(&error, ErrorKind::Connect);
     assert!(everything_of(&error).contains("certificate not valid for name \"localhost\""), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_never_shakes_hands_meets_the_connect_timeout() {
+    // The system makes the connection; nobody answers on it.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let client = client(&url).connect_timeout(Duration::from_secs(7)).retries(RetryPolicy::never());
+    let mut turn = client.stream(&Request::new());
+    let _connection = tokio::select! {
+        accepted = listener.accept() => accepted.unwrap().0,
+        item = next(&mut turn) => panic!("{item:?}"),
+    };
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let error = failure(&mut turn).await;
+    assert_kind(&error, ErrorKind::Connect);
+    assert_eq!(error.message(), "no connection could be made in time");
+    assert!(began.elapsed() <= Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+/// Every library on the way, down to its frames: the subscriber is that of this thread, and so are the
+/// connection's tasks.
+#[tokio::test]
+async fn no_log_line_of_http_2_over_tls_shows_a_key() {
+    let log = Log::start();
+    let authority = Authority::new();
+    let server = SecureServer::start(&authority, &["localhost"], &BOTH, [Answer::whole()]).await;
+    let wire = Lines::new(&format!("https://localhost:{}/v1?key=sk-SECRET-4", server.port()));
+    let client = Client::new(wire.header("x-gateway", "gw-SECRET-2")).ca_certificate(authority.pem());
+    assert_eq!(words(&mut client.stream(&Request::new())).await, WORDS);
+    let lines = log.lines();
+    for word in ["a request is sent", "the head of the reply has come", "Headers"] {
+        assert!(lines.iter().any(|line| line.contains(word)), "{word} is not in {lines:#?}");
+    }
+    // The server's side of the same thread logs what it received: its lines are not ours.
+    let shown: Vec<&String> = lines.iter().filter(|line| line.contains("SECRET")).collect();
+    assert!(shown.is_empty(), "{shown:#?}");
 }
 
 #[tokio::test]

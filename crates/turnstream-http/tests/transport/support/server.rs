@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Send(Vec<u8>),
     /// Waits for the gate, or for the client to hang up.
     Wait(Gate),
+    /// Says that nothing more comes, and goes on reading.
+    HalfClose,
     /// Hangs up.
     Close,
     /// Hangs up so that the client's next read fails.
@@ -189,6 +191,12 @@ async fn answer(socket: &mut TcpStream, steps: Vec<Step>, shared: &Shared) -> bo
                     permit = gate.0.acquire() => permit.unwrap().forget(),
                     _ = socket.read(&mut nothing) => return false,
                 }
+            }
+            Step::HalfClose => {
+                let mut nothing = Vec::new();
+                socket.shutdown().await.unwrap();
+                let _ = socket.read_to_end(&mut nothing).await;
+                return false;
             }
             Step::Close => return false,
             Step::Reset => {

@@ -10,9 +10,10 @@ use std::{
 use serde::Deserialize;
 
 /// The packages that do no IO, and know no clock, task or random number.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "turnstream-core",
     "turnstream-anthropic",
+    "turnstream-cohere",
     "turnstream-bedrock",
     "turnstream-gemini",
     "turnstream-ollama",

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use turnstream::{
     anthropic::{self, Anthropic},
     bedrock::{self, Bedrock},
+    cohere::Cohere,
     gemini::{self, Gemini},
     ollama::Ollama,
     openai_chat::{self, OpenAiChat},
@@ -53,6 +54,7 @@ enum Key<'a> {
 enum WireName {
     AnthropicMessages,
     BedrockConverse,
+    CohereV2,
     Gemini,
     Ollama,
     OpenaiChat,
@@ -146,6 +148,19 @@ impl WireChoice {
                     wire = wire.base_url(base_url);
                 }
                 if let Some(key) = key(Some("AWS_BEARER_TOKEN_BEDROCK")) {
+                    wire = wire.key(key);
+                }
+                Arc::new(wire)
+            }
+            WireName::CohereV2 => {
+                if let Some(profile) = &self.profile {
+                    bail!("cohere-v2 has no profile `{profile}`");
+                }
+                let mut wire = Cohere::new(model);
+                if let Some(base_url) = base_url {
+                    wire = wire.base_url(base_url);
+                }
+                if let Some(key) = key(Some("CO_API_KEY")) {
                     wire = wire.key(key);
                 }
                 Arc::new(wire)

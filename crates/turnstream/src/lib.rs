@@ -5,6 +5,8 @@
 pub use turnstream_anthropic as anthropic;
 #[cfg(feature = "bedrock")]
 pub use turnstream_bedrock as bedrock;
+#[cfg(feature = "cohere")]
+pub use turnstream_cohere as cohere;
 #[cfg(feature = "gemini")]
 pub use turnstream_gemini as gemini;
 #[cfg(feature = "ollama")]

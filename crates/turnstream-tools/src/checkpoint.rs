@@ -1,7 +1,7 @@
 //! [`Checkpoint`]: a run, written down.
 
-use serde::{Deserialize, Serialize};
-use turnstream_core::{Arguments, CallIndex, Conversation, Error, ErrorKind, Request, Text};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use turnstream_core::{Arguments, CallIndex, Conversation, Error, ErrorKind, RawJson, Request, Text};
 
 use crate::{
     answer::Answer,
@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 /// It has the whole request and the results that are there already: those calls never run again. The client's
 /// key is not in it. The user's data is, and with the request whatever secrets its provider options carry, for
 /// example a token for the provider to use with a tool server. Its JSON is versioned and otherwise private.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Checkpoint {
     version: u32,
     request: Box<Request>,
@@ -70,14 +70,32 @@ impl Checkpoint {
     pub(crate) fn into_parts(self) -> (Request, Turns, Result<(), Error>) {
         let check = match self.version {
             VERSION => Ok(()),
-            version => {
-                let message =
-                    format!("a checkpoint of version {version} cannot be resumed by version {VERSION}");
-                Err(Error::new(ErrorKind::Config, message))
-            }
+            version => Err(Error::new(ErrorKind::Config, unknown(version))),
         };
         (*self.request, self.turns, check)
     }
+}
+
+impl<'de> Deserialize<'de> for Checkpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Written {
+            version: u32,
+            request: RawJson,
+            turns: RawJson,
+        }
+        let Written { version, request, turns } = Written::deserialize(deserializer)?;
+        // The version explains what a field that nobody knows would not.
+        let read = request.read().and_then(|request| Ok(Self { version, request, turns: turns.read()? }));
+        read.map_err(|error| match version {
+            VERSION => D::Error::custom(error),
+            version => D::Error::custom(unknown(version)),
+        })
+    }
+}
+
+fn unknown(version: u32) -> String {
+    format!("a checkpoint of version {version} cannot be resumed by version {VERSION}")
 }
 
 /// A call that waits for a decision.

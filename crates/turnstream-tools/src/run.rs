@@ -2,6 +2,7 @@
 
 mod calls;
 mod decisions;
+mod ending;
 mod turn;
 
 use std::{
@@ -19,14 +20,13 @@ use turnstream_core::{Error, ErrorKind, Message, Model, Request, Role, TurnStrea
 
 use crate::{
     clock::Clock,
-    event::{Failure, RunEnded, RunEvent},
-    handlers::{Handlers, News},
+    event::{RunEnded, RunEvent},
+    handlers::Handlers,
     offer::Offer,
-    outcome::{End, Outcome, RunStatus, StatusKind},
-    output::repair_words,
+    outcome::{End, Outcome, RunStatus},
     reply::Reply,
     sink::Saving,
-    tool_loop::{Progress, Settings},
+    tool_loop::Settings,
     toolset::Toolset,
     trace,
     turns::{Step, Turns, Verdict},
@@ -217,29 +217,6 @@ impl Run {
         Poll::Ready(())
     }
 
-    /// The model has said what it wanted to say. If that is not what it was to say, it may try once more.
-    fn finished(&mut self) {
-        let misfit = self.settings.output.as_ref().and_then(|output| output.check(&self.text).err());
-        let Some(error) = misfit else { return self.end_with(End::Verdict(Verdict::Finished)) };
-        let words = repair_words(&error);
-        let Self { settings, turns, request, .. } = self;
-        if !turns.repair(&settings.bounds, &mut request.conversation, words) {
-            self.end_with(End::Failed(error));
-        }
-    }
-
-    /// Whether the caller's condition says stop. It is not asked before there is something to look at.
-    fn should_stop(&self) -> bool {
-        let Some(condition) = &self.settings.stop_when else { return false };
-        let progress = Progress {
-            conversation: &self.request.conversation,
-            turns: self.turns.asked,
-            calls: self.turns.calls_made,
-            usage: self.turns.usage,
-        };
-        progress.turns > 0 && condition(&progress)
-    }
-
     /// Ready when the sink knows all that has happened.
     fn poll_saved(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Some(sink) = self.settings.sink.clone() else { return Poll::Ready(Ok(())) };
@@ -254,40 +231,6 @@ impl Run {
             Error::new(ErrorKind::Checkpoint, format!("a checkpoint could not be saved: {source}"))
                 .with_source(source)
         }))
-    }
-
-    fn end_with(&mut self, end: End) {
-        let (status, why) = (end.kind(), end.why());
-        let mut ended = RunEnded::new(status, self.turns.asked, self.turns.usage);
-        if let End::Failed(error) = &end {
-            ended.error = Some(Failure::of(error));
-            trace::failed(&self.span, error);
-            if let Some(reply) = &self.reply {
-                trace::failed(&reply.span, error);
-            }
-        }
-        // From here on nothing that a handler says can end the run another way.
-        self.end = Some(end);
-        for call in self.handlers.unqueue() {
-            self.turns.not_started(call);
-        }
-        for finished in self.handlers.stop() {
-            self.hear(News::Finished(finished));
-        }
-        self.replied(None);
-        if status == StatusKind::Waiting {
-            ended.waiting = self.turns.waiting();
-        } else {
-            self.turns.close(&mut self.request.conversation, why);
-        }
-        if let StatusKind::Failed | StatusKind::Cancelled | StatusKind::MaxTime = status {
-            self.tail = None;
-        }
-        self.clock.pause();
-        self.is_unsaved = true;
-        trace::usage(&self.span, self.turns.usage);
-        ended.usage = self.turns.usage;
-        self.ended = Some(ended);
     }
 }
 

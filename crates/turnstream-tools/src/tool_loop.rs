@@ -179,7 +179,9 @@ impl ToolLoop {
     }
 
     /// Forbids calls in the last of [`max_turns`](Self::max_turns), so that the model answers with what it has.
-    /// The tools stay on offer: providers refuse a history with calls of tools that they do not know.
+    /// The tools stay on offer: providers refuse a history with calls of tools that they do not know. (A wire that
+    /// cannot forbid calls in a conversation that has some, Bedrock's for most models, fails that turn with
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config).)
     pub fn last_turn_without_tools(mut self) -> Self {
         self.settings.last_turn_without_tools = true;
         self

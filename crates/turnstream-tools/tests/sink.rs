@@ -207,3 +207,62 @@ async fn arguments_are_read_anew_when_a_run_is_resumed() {
                  column 15";
     assert_eq!(results(&script.last_message(0)), [("a".to_owned(), words.to_owned(), true)]);
 }
+
+/// A model whose answer follows from the conversation alone, so that it is the same in every process.
+struct Stateless;
+
+impl turnstream_core::Model for Stateless {
+    fn stream(&self, request: &Request) -> turnstream_core::TurnStream {
+        let messages = request.conversation.messages();
+        let reply = match messages.iter().filter(|message| message.calls().next().is_some()).count() {
+            0 => two_calls_and_text(),
+            1 => Reply::new().call("a", "f", "{}").text("...").end(Reason::Pause),
+            _ => answer("done"),
+        };
+        turnstream_core::TurnStream::new(reply)
+    }
+
+    fn name(&self) -> &str {
+        "stateless"
+    }
+}
+
+fn two_calls_and_text() -> Reply {
+    Reply::new().call("a", "f", "{}").call("a", "g", "{}").text("And").text(" so on.").end(Reason::ToolCalls)
+}
+
+#[tokio::test]
+async fn a_run_can_be_written_down_at_every_step_and_goes_on_to_the_same_end() {
+    for is_eager in [false, true] {
+        let tool_loop = || {
+            let log = Log::default();
+            let tools = [logged(&log, "f").idempotent(), logged(&log, "g").idempotent()];
+            let tool_loop = ToolLoop::new(Stateless).tools(tools);
+            if is_eager { tool_loop.eager() } else { tool_loop }
+        };
+        let undisturbed = tool_loop().run(request()).finish().await.conversation;
+        let mut steps = 0;
+        loop {
+            let mut run = tool_loop().run(request());
+            for _ in 0..steps {
+                run.next().await;
+            }
+            let written = serde_json::to_string(&run.checkpoint()).unwrap();
+            let was_over = run.next().await.is_none();
+            drop(run);
+            let outcome = tool_loop().resume(serde_json::from_str(&written).unwrap()).finish().await;
+            assert!(matches!(outcome.status, RunStatus::Finished), "step {steps}: {outcome:?}");
+            assert_eq!(outcome.text(), "done", "step {steps}");
+            assert!(outcome.conversation.open_calls().is_empty(), "step {steps}");
+            // What an eager call has done of a turn that was interrupted stays, and changes what comes after.
+            if !is_eager {
+                assert_eq!(outcome.conversation, undisturbed, "step {steps}");
+            }
+            if was_over {
+                break;
+            }
+            steps += 1;
+        }
+        assert!(steps > 25, "only {steps} steps");
+    }
+}

@@ -99,6 +99,15 @@ async fn a_checkpoint_of_another_version_is_refused() {
     let checkpoint: Checkpoint = serde_json::from_str(&json.to_string()).unwrap();
     let outcome = ToolLoop::new(Script::new([])).resume(checkpoint).finish().await;
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::Config);
+
+    // One that is written in another form, too, and the version is what is wrong with it.
+    json["turns"] = json!(["all of them"]);
+    let words = "a checkpoint of version 99 cannot be resumed by version 1";
+    let refused =
+        |json: &Value| serde_json::from_str::<Checkpoint>(&json.to_string()).unwrap_err().to_string();
+    assert_eq!(refused(&json), words);
+    json["version"] = json!(1);
+    assert_ne!(refused(&json), words);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_millis(100);
     after_help = "The answer goes to standard output; calls, results and what is waited for to standard error.\n\
     The exit code is that of the last answer.\n\n\
     Examples:\n  turnstream chat --wire anthropic-messages --model claude-sonnet-4-5 --tools\n  \
-    turnstream chat --replay fixtures/recorded/openai-chat-text"
+    turnstream chat --replay fixtures/recorded/openai-chat/text"
 )]
 pub(crate) struct Chat {
     #[command(flatten)]

@@ -20,7 +20,6 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "turnstream",
     version,
-    about,
     after_help = "Exit codes:\n  \
         0  the turn finished\n  \
         1  the command could not do its work: a file, an address, a setting\n  \

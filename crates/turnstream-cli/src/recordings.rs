@@ -1,6 +1,10 @@
 //! Recordings as the command serves them: which answers which request, and how fast.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
@@ -30,7 +34,7 @@ pub(crate) struct Pace {
 }
 
 impl Recordings {
-    /// Reads recordings; of a folder, all.
+    /// Reads recordings; of a folder, all that are in it, however deep.
     pub(crate) fn load(paths: &[PathBuf], pace: Pace, once: bool) -> Result<Self> {
         let mut entries = Vec::new();
         for path in paths {
@@ -96,12 +100,16 @@ impl FromStr for Pace {
     }
 }
 
-/// The bodies of the recordings in a folder, by name.
-fn bodies(folder: &std::path::Path) -> Result<Vec<PathBuf>> {
+/// The bodies of the recordings in a folder and the folders in it, by name.
+fn bodies(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut bodies = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "body") {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        let path = entry.path();
+        // A link is not followed: it may lead back here.
+        if entry.file_type()?.is_dir() {
+            bodies.extend(self::bodies(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "body") {
             bodies.push(path);
         }
     }
@@ -109,12 +117,11 @@ fn bodies(folder: &std::path::Path) -> Result<Vec<PathBuf>> {
     Ok(bodies)
 }
 
-fn name(path: &std::path::Path) -> String {
-    let name = match path.extension().is_some_and(|extension| extension == "body" || extension == "json") {
-        true => path.file_stem(),
-        false => path.file_name(),
-    };
-    name.unwrap_or_default().to_string_lossy().into_owned()
+/// The path without the ending of either file.
+fn name(path: &Path) -> String {
+    let is_ours = path.extension().is_some_and(|extension| extension == "body" || extension == "json");
+    let name = if is_ours { path.with_extension("") } else { path.to_owned() };
+    name.display().to_string()
 }
 
 /// What the end of an address asks for, without the model that some wires have there.

@@ -192,12 +192,13 @@ async fn replay_serves_recordings_in_turn_until_it_is_interrupted() {
         assert_eq!(record(&out).await, 0);
         assert_eq!(RecordedTurn::load(&out).unwrap().body(), recording.body());
         let request = line().await;
+        assert!(request["recording"].as_str().unwrap().starts_with(&folder_of_recordings), "{request}");
         assert_eq!(
             (&request["request"], &request["path"]),
             (&json!(number), &json!("/any/prefix/chat/completions"))
         );
     }
-    // No recording of this wire is there.
+    // No recording of this wire is in that folder.
     let words = ["chat", "--wire", "anthropic-messages", "--base-url", &base_url, "--model", "m", "Hello"];
     let said = say(&words, "").await;
     assert_eq!(said.code, 3);
@@ -210,6 +211,11 @@ async fn replay_serves_recordings_in_turn_until_it_is_interrupted() {
 #[tokio::test]
 async fn chat_answers_from_recordings_and_runs_the_built_in_tools() {
     let recording = fixture("recorded/openai-responses/text");
+    let everything = fixture("recorded");
+    let from =
+        ["chat", "--wire", "openai-chat", "--replay", &everything, "--pace", "fast", "--json", "Hello"];
+    let said = say(&from, "").await;
+    assert_eq!(said.code, 3, "the first one of this wire is cut in a call");
     let said = say(&["chat", "--replay", &recording, "--pace", "fast", "Hello"], "").await;
     let answer = "Hello, I'm here to help with your creative writing endeavors.\n";
     assert_eq!((said.code, said.out.as_str(), said.aside.as_str()), (0, answer, ""));

@@ -4,12 +4,14 @@ set -euo pipefail
 cd "$(dirname "$0")"
 seed() { # TARGET WIRE
   mkdir -p "corpus/$1"
-  for body in ../fixtures/"$2"/*.sse; do
+  for body in ../fixtures/"$2"/*.{sse,json}; do
+    [ -f "$body" ] || continue
     # The last byte says how the body is cut.
-    { cat "$body"; printf '\x40'; } >"corpus/$1/$(basename "$body" .sse)"
+    { cat "$body"; printf '\x40'; } >"corpus/$1/$(basename "${body%.*}")"
   done
 }
 seed anthropic_messages anthropic-messages
+seed gemini gemini
 seed openai_chat openai-chat
 seed openai_responses openai-responses
 mkdir -p corpus/framing corpus/json

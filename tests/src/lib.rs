@@ -9,6 +9,7 @@ use std::{
 use turnstream::{
     Client, Error, Limits, RetryPolicy,
     anthropic::Anthropic,
+    gemini::Gemini,
     ollama::Ollama,
     openai_chat::OpenAiChat,
     openai_responses::OpenAiResponses,
@@ -20,6 +21,8 @@ use turnstream::{
 pub enum TestedWire {
     /// Anthropic Messages.
     Anthropic,
+    /// Gemini.
+    Gemini,
     /// Ollama's chat wire.
     Ollama,
     /// OpenAI Chat Completions.
@@ -39,7 +42,8 @@ pub enum Framing {
 
 impl TestedWire {
     /// All wires.
-    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Ollama, Self::OpenAiChat, Self::OpenAiResponses];
+    pub const ALL: [Self; 5] =
+        [Self::Anthropic, Self::Gemini, Self::Ollama, Self::OpenAiChat, Self::OpenAiResponses];
 
     /// The wire with this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -50,6 +54,7 @@ impl TestedWire {
     pub fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic-messages",
+            Self::Gemini => "gemini",
             Self::Ollama => "ollama",
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
@@ -60,7 +65,7 @@ impl TestedWire {
     pub fn framing(self) -> Framing {
         match self {
             Self::Ollama => Framing::Lines,
-            Self::Anthropic | Self::OpenAiChat | Self::OpenAiResponses => Framing::Sse,
+            Self::Anthropic | Self::Gemini | Self::OpenAiChat | Self::OpenAiResponses => Framing::Sse,
         }
     }
 
@@ -74,13 +79,14 @@ impl TestedWire {
 
     /// Whether arguments come in fragments. On the other wires a call comes whole, and so it is never cut.
     pub fn sends_fragments(self) -> bool {
-        self != Self::Ollama
+        !matches!(self, Self::Gemini | Self::Ollama)
     }
 
     /// A new decoder.
     pub fn decoder(self) -> Box<dyn Decode> {
         match self {
             Self::Anthropic => Anthropic::new("m").decoder(),
+            Self::Gemini => Gemini::new("m").decoder(),
             Self::Ollama => Ollama::new("m").decoder(),
             Self::OpenAiChat => OpenAiChat::new("m").decoder(),
             Self::OpenAiResponses => OpenAiResponses::new("m").decoder(),
@@ -91,6 +97,7 @@ impl TestedWire {
     pub fn refused(self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
         match self {
             Self::Anthropic => Anthropic::new("m").refused(status, headers, body),
+            Self::Gemini => Gemini::new("m").refused(status, headers, body),
             Self::Ollama => Ollama::new("m").refused(status, headers, body),
             Self::OpenAiChat => OpenAiChat::new("m").refused(status, headers, body),
             Self::OpenAiResponses => OpenAiResponses::new("m").refused(status, headers, body),
@@ -107,6 +114,7 @@ impl TestedWire {
         let url = format!("{server}/v1");
         let client = match self {
             Self::Anthropic => Client::new(Anthropic::new("m").key("secret").base_url(url).limits(limits)),
+            Self::Gemini => Client::new(Gemini::new("m").key("secret").base_url(url).limits(limits)),
             Self::Ollama => {
                 let url = format!("{server}/api");
                 Client::new(Ollama::new("m").key("secret").base_url(url).limits(limits))

@@ -17,6 +17,11 @@ fn the_fixtures_of_anthropic_messages_hold_however_they_are_cut() {
 }
 
 #[test]
+fn the_fixtures_of_gemini_hold_however_they_are_cut() {
+    check(TestedWire::Gemini);
+}
+
+#[test]
 fn the_fixtures_of_ollama_hold_however_they_are_cut() {
     check(TestedWire::Ollama);
 }
@@ -49,9 +54,16 @@ fn check(wire: TestedWire) {
     for path in entries(&folder).unwrap() {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some(extension) if extension == wire.extension() => check_fixture(wire, &path),
+            // A body that is one JSON value.
+            Some("json") => check_fixture(wire, &path),
             Some("jsonl") => {
-                let body = path.with_extension("").with_extension(wire.extension());
-                assert!(body.exists(), "{} belongs to no body", path.display());
+                let stem = path.with_extension("");
+                let is_body = |extension: &str| stem.with_extension(extension).exists();
+                assert!(
+                    is_body(wire.extension()) || is_body("json"),
+                    "{} belongs to no body",
+                    path.display()
+                );
             }
             _ => {}
         }

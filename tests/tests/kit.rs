@@ -8,7 +8,7 @@ use turnstream::{Error, Event, Message, Model, Part, Reason, Request, ResultPart
 use turnstream_testing::{
     HttpWire, OverHttp, Reply, anthropic,
     conformance::{check_laws, cuts_do_not_matter, line},
-    events, ollama, openai_chat, openai_responses,
+    events, gemini, ollama, openai_chat, openai_responses,
     wiremock::{
         asks_model, chooses_tools, has_error_result_for, has_result, has_result_for, last_user_text,
         offers_tool, sent_requests, system_text,
@@ -50,6 +50,7 @@ fn bodies<W: HttpWire>() -> Vec<Vec<u8>> {
 fn every_reply_means_the_same_on_every_wire() {
     let wires = [
         (TestedWire::Anthropic, bodies::<anthropic::Messages>()),
+        (TestedWire::Gemini, bodies::<gemini::Responses>()),
         (TestedWire::Ollama, bodies::<ollama::Chat>()),
         (TestedWire::OpenAiChat, bodies::<openai_chat::Completions>()),
         (TestedWire::OpenAiResponses, bodies::<openai_responses::Responses>()),
@@ -97,6 +98,7 @@ fn a_reply_says_who_it_is_and_what_it_cost() {
         assert_eq!(last["usage"], json!({ "input_tokens": 7, "output_tokens": 8 }));
     }
     checked(TestedWire::Anthropic, anthropic::Reply::new());
+    checked(TestedWire::Gemini, gemini::Reply::new());
     checked(TestedWire::Ollama, ollama::Reply::new());
     checked(TestedWire::OpenAiChat, openai_chat::Reply::new());
     checked(TestedWire::OpenAiResponses, openai_responses::Reply::new());
@@ -137,6 +139,7 @@ async fn matchers_tell_requests_apart_on_every_wire() {
         assert_eq!(error.code(), (wire != TestedWire::Ollama).then_some("no_match"));
     }
     checked(TestedWire::Anthropic, anthropic::Reply::new).await;
+    checked(TestedWire::Gemini, gemini::Reply::new).await;
     checked(TestedWire::Ollama, ollama::Reply::new).await;
     checked(TestedWire::OpenAiChat, openai_chat::Reply::new).await;
     checked(TestedWire::OpenAiResponses, openai_responses::Reply::new).await;
@@ -171,7 +174,7 @@ async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
         assert!(matches(&has_result_for("c1")) && !matches(&has_result_for("c2")));
         assert!(!matches(&has_result("c1", "lost")) && !matches(&has_result("c2", "sent")));
         // The wires that have no mark for errors say so in the text.
-        let marks_errors = wire == TestedWire::Anthropic;
+        let marks_errors = matches!(wire, TestedWire::Anthropic | TestedWire::Gemini);
         assert_eq!(matches(&has_error_result_for("c1")), marks_errors);
         assert_eq!(matches(&has_result("c1", "sent")), marks_errors);
         let sent = sent_requests(&server).await;
@@ -179,6 +182,7 @@ async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
         assert!(sent[0].result("c1").unwrap().content.ends_with("sent"));
     }
     checked::<anthropic::Messages>(TestedWire::Anthropic).await;
+    checked::<gemini::Responses>(TestedWire::Gemini).await;
     checked::<ollama::Chat>(TestedWire::Ollama).await;
     checked::<openai_chat::Completions>(TestedWire::OpenAiChat).await;
     checked::<openai_responses::Responses>(TestedWire::OpenAiResponses).await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use turnstream::{Event, Request, RunEvent, RunStatus, Tool, ToolLoop};
 use turnstream_testing::{
-    HttpWire, OverHttp, Reply, Script, anthropic, ollama, openai_chat, openai_responses,
+    HttpWire, OverHttp, Reply, Script, anthropic, gemini, ollama, openai_chat, openai_responses,
 };
 use turnstream_tests::TestedWire;
 use wiremock::MockServer;
@@ -39,6 +39,33 @@ async fn results_go_back_over_anthropic_messages_in_one_user_message() {
     let ids: Vec<&Value> = results.iter().map(|result| &result["tool_use_id"]).collect();
     assert_eq!(ids, ["call_a", "call_b"]);
     assert!(results.iter().all(|result| result["type"] == "tool_result"));
+}
+
+#[tokio::test]
+async fn results_go_back_over_gemini_in_one_content_in_the_order_of_the_calls() {
+    let body = two_turns(TestedWire::Gemini, Script::gemini(), gemini::Reply::new).await;
+    let contents = body["contents"].as_array().unwrap();
+    let [_, model, results] = contents.as_slice() else { panic!("{contents:#?}") };
+    let call = |id: &str, order: &str| json!({ "functionCall": { "id": id, "name": "lookup_order", "args": { "order_id": order } } });
+    assert_eq!(
+        *model,
+        json!({
+            "role": "model",
+            "parts": [{ "text": "Let me look." }, call("call_a", "A-4471"), call("call_b", "B-9")],
+        })
+    );
+    let result = |id: &str, output: &str| {
+        json!({ "functionResponse": {
+            "id": id, "name": "lookup_order", "response": { "output": output },
+        } })
+    };
+    assert_eq!(
+        *results,
+        json!({
+            "role": "user",
+            "parts": [result("call_a", "A-4471 is in transit"), result("call_b", "B-9 is in transit")],
+        })
+    );
 }
 
 #[tokio::test]

@@ -460,7 +460,11 @@ impl OpenCall {
             return ledger.provider("args", args.into());
         }
         self.is_whole = true;
-        ledger.append(&self.key, &JsonText::from(args.get()));
+        // Some gateways write the object as a text.
+        match serde_json::from_str::<JsonText<'_>>(args.get()) {
+            Ok(text) => ledger.append(&self.key, &text),
+            Err(_) => ledger.append(&self.key, &JsonText::from(args.get())),
+        }
     }
 }
 

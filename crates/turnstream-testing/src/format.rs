@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     anthropic::Messages,
     gate::Gate,
+    gemini::Responses as GeminiResponses,
     ollama::Chat,
     openai_chat::Completions,
     openai_responses::Responses,
@@ -54,8 +55,13 @@ pub(crate) struct Reader {
 }
 
 /// Every wire.
-pub(crate) static READERS: [Reader; 4] =
-    [Reader::of::<Messages>(), Reader::of::<Chat>(), Reader::of::<Completions>(), Reader::of::<Responses>()];
+pub(crate) static READERS: [Reader; 5] = [
+    Reader::of::<Messages>(),
+    Reader::of::<Chat>(),
+    Reader::of::<Completions>(),
+    Reader::of::<Responses>(),
+    Reader::of::<GeminiResponses>(),
+];
 
 impl Reader {
     const fn of<W: Spelling>() -> Self {

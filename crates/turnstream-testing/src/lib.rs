@@ -36,6 +36,7 @@ pub mod conformance;
 pub mod events;
 mod format;
 mod gate;
+pub mod gemini;
 mod json;
 pub mod ollama;
 pub mod openai_chat;

@@ -11,7 +11,8 @@ use crate::{
 };
 
 /// One reply of a model, said step by step. Each wire has its own:
-/// [`anthropic::Reply`](crate::anthropic::Reply), [`ollama::Reply`](crate::ollama::Reply),
+/// [`anthropic::Reply`](crate::anthropic::Reply), [`gemini::Reply`](crate::gemini::Reply),
+/// [`ollama::Reply`](crate::ollama::Reply),
 /// [`openai_chat::Reply`](crate::openai_chat::Reply),
 /// [`openai_responses::Reply`](crate::openai_responses::Reply); and
 /// [`events::Reply`](crate::events::Reply) is one without HTTP. The words are the same for all.

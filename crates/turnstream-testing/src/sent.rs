@@ -71,13 +71,13 @@ pub struct SentResult {
     pub name: String,
     /// Its text; images and documents are left out.
     pub content: String,
-    /// Whether it is marked as an error. Only Anthropic Messages has a mark for it.
+    /// Whether it is marked as an error. Only Anthropic Messages and Gemini have a mark for it.
     pub is_error: bool,
 }
 
 impl SentRequest {
     /// Reads a request to this path, whose end says which wire it is: `/messages`, `/api/chat`,
-    /// `/chat/completions`, `/responses`. `None` if it is no known wire's, or the body is not JSON.
+    /// `/chat/completions`, `/responses`, `:streamGenerateContent`. `None` if it is no known wire's, or the body is not JSON.
     pub fn read(path: &str, body: &[u8]) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default();
         let reader = READERS.iter().find(|reader| path.ends_with(reader.path_end))?;
@@ -295,9 +295,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{anthropic, ollama, openai_chat, openai_responses};
+    use crate::{anthropic, gemini, ollama, openai_chat, openai_responses};
 
-    fn requests() -> [SentRequest; 4] {
+    fn requests() -> [SentRequest; 5] {
         [
             anthropic::read_request(&json!({
             "model": "m", "system": [{"type": "text", "text": "Be brief."}],
@@ -320,6 +320,19 @@ mod tests {
                     {"id": "c1", "function": {"name": "lookup_order", "arguments": {"id": "A"}}}]},
                 {"role": "tool", "tool_name": "lookup_order", "tool_call_id": "c1", "content": "sent"},
             ]})),
+            gemini::read_request(
+                "",
+                &json!({
+                "systemInstruction": {"parts": [{"text": "Be brief."}]},
+                "tools": [{"functionDeclarations": [{"name": "lookup_order"}]}],
+                "contents": [
+                    {"role": "user", "parts": [{"text": "Where is it?"}]},
+                    {"role": "model", "parts": [{"text": "Let me look."},
+                        {"functionCall": {"id": "c1", "name": "lookup_order", "args": {"id": "A"}}}]},
+                    {"role": "user", "parts": [{"functionResponse":
+                        {"id": "c1", "name": "lookup_order", "response": {"output": "sent"}}}]},
+                ]}),
+            ),
             openai_chat::read_request(&json!({
             "model": "m",
             "tools": [{"type": "function", "function": {"name": "lookup_order"}}],

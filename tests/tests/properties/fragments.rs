@@ -67,7 +67,7 @@ fn check(arguments: &&str, trial: &mut Trial) {
 fn check_cuts(wire: TestedWire, text: &str, cuts: &[usize], arguments: &str) {
     let body = match wire {
         TestedWire::Anthropic => turn(anthropic::Reply::new(), text, cuts).body(),
-        TestedWire::Ollama => panic!("calls come whole on this wire"),
+        TestedWire::Gemini | TestedWire::Ollama => panic!("calls come whole on this wire"),
         TestedWire::OpenAiChat => turn(openai_chat::Reply::new(), text, cuts).body(),
         TestedWire::OpenAiResponses => turn(openai_responses::Reply::new(), text, cuts).body(),
     };

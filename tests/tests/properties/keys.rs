@@ -157,7 +157,7 @@ fn check_keys(input: &&Input, trial: &mut Trial) {
         trial.holds(|| what.to_owned(), || assert_eq!(finished_calls(&input.decode(body)), want));
     };
     match input.wire {
-        TestedWire::Anthropic | TestedWire::Ollama => {}
+        TestedWire::Anthropic | TestedWire::Gemini | TestedWire::Ollama => {}
         TestedWire::OpenAiChat => {
             same(trial, "ids at last, names everywhere", &with_late_ids(input, &roles));
             if is_one_after_the_other(&roles) {

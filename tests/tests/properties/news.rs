@@ -100,6 +100,13 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
     )];
     match input.wire {
         TestedWire::Ollama => {}
+        TestedWire::Gemini => news.push((
+            "a candidate that says nothing known",
+            frame(
+                "",
+                r#"{"candidates":[{"content":{"role":"x_news","parts":[],"x_news":"no"},"x_news":"no"}]}"#,
+            ),
+        )),
         TestedWire::Anthropic => {
             let index = latest("index").unwrap_or_else(|| "0".to_owned());
             let delta = r#"{"type":"x_news","text":"no","partial_json":"no","thinking":"no"}"#;
@@ -298,7 +305,7 @@ fn with_members(wire: TestedWire, frame: &Frame, member: Member) -> Option<Strin
     let (json, mut edits) = (frame.json()?, Edits::default());
     json.each_object("", &mut |path, object| {
         let is_models =
-            |name: &str| matches!(name.trim_end_matches("[]"), "input" | "arguments" | "parameters");
+            |name: &str| matches!(name.trim_end_matches("[]"), "input" | "args" | "arguments" | "parameters");
         if path.split('.').any(is_models) {
             return;
         }

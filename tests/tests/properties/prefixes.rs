@@ -144,6 +144,13 @@ fn is_given(events: &[Result<Event, Error>], whole: &[Result<Event, Error>]) -> 
 
 fn check_errors(input: &Input, trial: &mut Trial) {
     let (code, error) = match input.wire {
+        TestedWire::Gemini => (
+            Some("UNAVAILABLE"),
+            frame(
+                "",
+                r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
+            ),
+        ),
         TestedWire::Ollama => (None, line(r#"{"error":"The server had an error"}"#)),
         TestedWire::Anthropic => (
             Some("overloaded_error"),

@@ -21,7 +21,7 @@ pub(super) fn roles(input: &Input) -> Option<Vec<Option<(u64, Role)>>> {
         let role = match input.wire {
             TestedWire::Anthropic => of_block(frame, &announced),
             // Calls come whole and have no key.
-            TestedWire::Ollama => return None,
+            TestedWire::Gemini | TestedWire::Ollama => return None,
             TestedWire::OpenAiChat => of_chunk(frame, &announced),
             TestedWire::OpenAiResponses => of_item(frame, &announced),
         };

@@ -8,6 +8,7 @@ use crate::json::Json;
 pub(super) fn optional_members(wire: TestedWire, path: &str, object: &Json<'_>) -> Vec<&'static str> {
     let table = match wire {
         TestedWire::Anthropic => MESSAGES,
+        TestedWire::Gemini => GEMINI,
         TestedWire::Ollama => OLLAMA,
         TestedWire::OpenAiChat => CHAT,
         TestedWire::OpenAiResponses => RESPONSES,
@@ -55,6 +56,54 @@ const USAGE: &[&str] = &[
     "server_tool_use",
     "service_tier",
     "output_tokens_details",
+];
+
+const GEMINI: &[Row] = &[
+    row(
+        "",
+        &[
+            "candidates",
+            "usageMetadata",
+            "modelVersion",
+            "responseId",
+            "promptFeedback",
+            "createTime",
+            "error",
+        ],
+    ),
+    row(
+        ".candidates[]",
+        &[
+            "content",
+            "finishReason",
+            "finishMessage",
+            "index",
+            "safetyRatings",
+            "citationMetadata",
+            "groundingMetadata",
+            "urlContextMetadata",
+            "logprobsResult",
+            "continuationToken",
+        ],
+    ),
+    row(".candidates[].content", &["role", "parts"]),
+    row(".candidates[].content.parts[]", &["text", "thought", "thoughtSignature", "functionCall"]),
+    row(".candidates[].content.parts[].functionCall", &["id", "name", "args", "partialArgs", "willContinue"]),
+    row(
+        ".candidates[].content.parts[].functionCall.partialArgs[]",
+        &["stringValue", "numberValue", "boolValue", "willContinue"],
+    ),
+    row(
+        ".usageMetadata",
+        &[
+            "promptTokenCount",
+            "candidatesTokenCount",
+            "thoughtsTokenCount",
+            "cachedContentTokenCount",
+            "toolUsePromptTokenCount",
+            "totalTokenCount",
+        ],
+    ),
 ];
 
 const OLLAMA: &[Row] = &[

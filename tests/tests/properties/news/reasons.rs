@@ -45,6 +45,7 @@ fn check_reasons(input: &Input, trial: &mut Trial) {
         || {
             let word = match input.wire {
                 TestedWire::Anthropic => "max_tokens",
+                TestedWire::Gemini => "MAX_TOKENS",
                 TestedWire::Ollama | TestedWire::OpenAiChat => "length",
                 TestedWire::OpenAiResponses => "max_output_tokens",
             };
@@ -90,7 +91,7 @@ fn is_last_word_a_call(input: &Input) -> bool {
             last.is_some_and(|kind| kind == "tool_use")
         }
         TestedWire::OpenAiChat => input.whole.iter().any(|event| matches!(event, Ok(Event::CallStarted(_)))),
-        TestedWire::Ollama | TestedWire::OpenAiResponses => false,
+        TestedWire::Gemini | TestedWire::Ollama | TestedWire::OpenAiResponses => false,
     }
 }
 
@@ -103,6 +104,12 @@ fn with_reason(input: &Input, word: &str) -> Vec<u8> {
             TestedWire::Anthropic => {
                 for path in [["delta", "stop_reason"], ["message", "stop_reason"]] {
                     replace_word(json.at(&path), &word, &mut edits);
+                }
+            }
+            TestedWire::Gemini => {
+                let candidates = json.get("candidates").map(Json::elements).unwrap_or_default().iter();
+                for candidate in candidates {
+                    replace_word(candidate.get("finishReason"), &word, &mut edits);
                 }
             }
             TestedWire::Ollama => replace_word(json.get("done_reason"), &word, &mut edits),

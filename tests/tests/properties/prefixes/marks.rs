@@ -27,6 +27,7 @@ impl Marks {
         let mut marks = Self { calls: Vec::new(), turn: usize::MAX, turn_if_reset: usize::MAX };
         match wire {
             TestedWire::Anthropic => marks.read_messages(frames),
+            TestedWire::Gemini => marks.read_parts(frames),
             TestedWire::Ollama => marks.read_lines(frames),
             TestedWire::OpenAiChat => marks.read_chat(frames),
             TestedWire::OpenAiResponses => marks.read_responses(frames),
@@ -88,6 +89,27 @@ impl Marks {
             self.calls.extend(vec![frame.data_end; calls.len()]);
             if json.get("done").is_some_and(|done| done.text == "true") {
                 self.end(frame, true);
+            }
+        }
+    }
+
+    /// A call ends with its part, or with the part of it that says nothing of another; everything with a reason,
+    /// if the body closes cleanly.
+    fn read_parts(&mut self, frames: &[Frame]) {
+        for frame in frames {
+            let Some(json) = frame.json() else { continue };
+            for candidate in json.get("candidates").map(Json::elements).unwrap_or_default() {
+                let parts = candidate.at(&["content", "parts"]).map(Json::elements).unwrap_or_default();
+                let calls = parts.iter().filter_map(|part| part.get("functionCall"));
+                let ended =
+                    calls.filter(|call| call.get("willContinue").is_none_or(|flag| flag.text != "true"));
+                self.calls.extend(ended.map(|_| frame.data_end));
+                if candidate.get("finishReason").is_some_and(says_something) {
+                    self.end(frame, false);
+                }
+            }
+            if json.at(&["promptFeedback", "blockReason"]).is_some_and(says_something) {
+                self.end(frame, false);
             }
         }
     }

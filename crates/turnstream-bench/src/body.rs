@@ -22,6 +22,15 @@ pub enum Chunking {
 }
 
 impl Body {
+    pub(crate) fn of_frames(text: &str) -> Self {
+        let mut body = Self::default();
+        for frame in text.split_inclusive("\n\n") {
+            body.push_bytes(&[frame]);
+            body.ends.push(body.bytes.len());
+        }
+        body
+    }
+
     /// All of it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

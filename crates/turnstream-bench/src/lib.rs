@@ -14,12 +14,23 @@
 //! assert_eq!(events.len(), 1 + 100 + 2, "the start, the text, the end of the part, the end of the turn");
 //! ```
 //!
-//! The program `decode_work` decodes one body and says what came out; `work.sh` runs it under valgrind and
-//! writes tables of instruction counts. Nothing here measures time.
+//! | what is measured | program | script |
+//! |---|---|---|
+//! | instructions of decoding, in memory | `decode_work` | `work.sh`, `check.sh` |
+//! | allocations of decoding, in memory | `allocations` | `measure.sh` |
+//! | everything over HTTP | `http_work`, and one of each peer in `peers` | `measure.sh` |
+//!
+//! Each is compared with a [`floor`] in the same run. The figures stand in `docs/performance.md`.
 
 mod body;
+pub mod floor;
+pub mod harness;
+pub mod process;
+mod reply;
+pub mod server;
 pub mod shapes;
 mod wires;
 
 pub use body::{Body, Chunking};
+pub use reply::ReplySpec;
 pub use wires::BenchWire;

@@ -2,6 +2,36 @@
 
 use crate::{body::Body, wires::BenchWire};
 
+/// The body of a shape, by the name that command lines have for it.
+///
+/// # Errors
+///
+/// Where there is no such shape.
+pub fn named(wire: BenchWire, shape: &str, size: usize) -> Result<Body, String> {
+    let mebibytes = size.saturating_mul(1 << 20);
+    Ok(match shape {
+        "text" => text(wire, size),
+        "tools" => tools(wire, size),
+        "turn" => turn(wire),
+        "huge-call" => huge_call(wire, mebibytes),
+        "huge-frame" => huge_frame(wire, mebibytes),
+        "comments" => comments(wire, size),
+        "long-text" => long_text(wire, mebibytes),
+        shape => return Err(format!("there is no shape `{shape}`")),
+    })
+}
+
+/// A turn of the example's recorded conversation, by its number: 1 has two calls, 3 is the answer. It is written
+/// as Anthropic's Messages are.
+pub fn recorded_turn(number: usize) -> Body {
+    let recorded = match number {
+        1 => include_str!("../../../examples/support_assistant/recording/turn-1.sse"),
+        2 => include_str!("../../../examples/support_assistant/recording/turn-2.sse"),
+        _ => include_str!("../../../examples/support_assistant/recording/turn-3.sse"),
+    };
+    Body::of_frames(recorded)
+}
+
 /// One text of so many deltas, of one word to eight words each.
 pub fn text(wire: BenchWire, deltas: usize) -> Body {
     text_of(wire, deltas, Words::piece)

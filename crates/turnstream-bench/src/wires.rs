@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use turnstream_anthropic::Anthropic;
 use turnstream_core::{Decode, Limits, Wire};
+use turnstream_http::Client;
 use turnstream_openai_chat::OpenAiChat;
 use turnstream_openai_responses::OpenAiResponses;
 
@@ -43,6 +44,16 @@ impl BenchWire {
             Self::Anthropic => Anthropic::new(MODEL).limits(limits).decoder(),
             Self::OpenAiChat => OpenAiChat::new(MODEL).limits(limits).decoder(),
             Self::OpenAiResponses => OpenAiResponses::new(MODEL).limits(limits).decoder(),
+        }
+    }
+
+    /// A client of ours that asks the server at this address.
+    pub fn client(self, base_url: &str) -> Client {
+        let key = "none".to_owned();
+        match self {
+            Self::Anthropic => Client::new(Anthropic::new(MODEL).key(key).base_url(base_url)),
+            Self::OpenAiChat => Client::new(OpenAiChat::new(MODEL).key(key).base_url(base_url)),
+            Self::OpenAiResponses => Client::new(OpenAiResponses::new(MODEL).key(key).base_url(base_url)),
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::{env, error::Error, hint::black_box, process::ExitCode};
 
-use turnstream_bench::{BenchWire, Chunking, shapes};
+use turnstream_bench::{BenchWire, ReplySpec, floor::Floor, shapes};
 use turnstream_core::{CallPreview, End, Event, Events, Limits, TurnBuilder};
 
 const USAGE: &str = "\
-usage: decode_work WIRE SHAPE SIZE CHUNK [none]
+usage: decode_work WIRE SHAPE SIZE CHUNK [none | floor]
 
   WIRE   anthropic-messages, openai-chat, openai-responses
   SHAPE  SIZE
@@ -20,7 +20,8 @@ usage: decode_work WIRE SHAPE SIZE CHUNK [none]
   collect-text  MiB of text, put together to a turn
   collect-call  MiB of one call's arguments, put together to a turn
   CHUNK  bytes a chunk, or `frame` for one frame a chunk
-  none   make the body, and do not decode it";
+  none   make the body, and do not decode it
+  floor  read it with the hand-written floor";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -34,40 +35,54 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    let (wire, shape, size, chunk, decode) = match *arguments {
-        [wire, shape, size, chunk] => (wire, shape, size, chunk, true),
-        [wire, shape, size, chunk, "none"] => (wire, shape, size, chunk, false),
+    let (wire, shape, size, chunk, reader) = match *arguments {
+        [wire, shape, size, chunk] => (wire, shape, size, chunk, Who::Decoder),
+        [wire, shape, size, chunk, "none"] => (wire, shape, size, chunk, Who::Nobody),
+        [wire, shape, size, chunk, "floor"] => (wire, shape, size, chunk, Who::Floor),
         _ => return Err("four or five words are needed".into()),
     };
-    let (wire, size): (BenchWire, usize) = (wire.parse()?, size.parse()?);
-    let chunking = match chunk {
-        "frame" => Chunking::Frames,
-        bytes => Chunking::Bytes(bytes.parse()?),
+    let spec = ReplySpec::parse(wire, shape, size, chunk)?;
+    let (shape, audience) = match spec.shape.as_str() {
+        "preview" => ("huge-call", Audience::Preview),
+        "collect-text" => ("long-text", Audience::Turn),
+        "collect-call" => ("huge-call", Audience::Turn),
+        shape => (shape, Audience::None),
     };
-    let mebibytes = size.saturating_mul(1 << 20);
-    let (body, audience, times) = match shape {
-        "text" => (shapes::text(wire, size), Audience::None, 1),
-        "tools" => (shapes::tools(wire, size), Audience::None, 1),
-        "turn" => (shapes::turn(wire), Audience::None, size),
-        "huge-call" => (shapes::huge_call(wire, mebibytes), Audience::None, 1),
-        "huge-frame" => (shapes::huge_frame(wire, mebibytes), Audience::None, 1),
-        "comments" => (shapes::comments(wire, size), Audience::None, 1),
-        "preview" => (shapes::huge_call(wire, mebibytes), Audience::Preview, 1),
-        "collect-text" => (shapes::long_text(wire, mebibytes), Audience::Turn, 1),
-        "collect-call" => (shapes::huge_call(wire, mebibytes), Audience::Turn, 1),
-        shape => return Err(format!("there is no shape `{shape}`").into()),
-    };
-    let chunks = body.chunks(chunking);
+    let body = shapes::named(spec.wire, shape, spec.size)?;
+    let times = if spec.shape == "turn" { spec.size } else { 1 };
+    let chunks = body.chunks(spec.chunking);
     let mut seen = Seen::default();
-    for _ in 0..if decode { times } else { 0 } {
-        let mut reader = Reader::new(audience);
-        reader.read(wire, &chunks)?;
-        seen.events += reader.seen.events;
-        seen.bytes += reader.seen.bytes;
-        black_box(reader.turn.build());
+    for _ in 0..times {
+        match reader {
+            Who::Nobody => {}
+            Who::Decoder => {
+                let mut reader = Reader::new(audience);
+                reader.read(spec.wire, &chunks)?;
+                seen.events += reader.seen.events;
+                seen.bytes += reader.seen.bytes;
+                black_box(reader.turn.build());
+            }
+            Who::Floor => {
+                let mut floor = Floor::new(spec.wire);
+                for chunk in &chunks {
+                    floor.feed(chunk)?;
+                }
+                let turn = black_box(floor.finish());
+                seen.events += turn.deltas;
+                seen.bytes += turn.bytes();
+            }
+        }
     }
     println!("events {} bytes {} body {}", seen.events, seen.bytes, body.bytes().len());
     Ok(())
+}
+
+/// Who reads the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Nobody,
+    Decoder,
+    Floor,
 }
 
 /// Who gets the events.

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     error::Error,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read, Write},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
         Arc,
@@ -116,10 +116,13 @@ pub fn serve(reply: &ReplySpec) -> Result<(), AnyError> {
                 _ = &mut life => break,
             }
         }
-        println!(
+        let (connections, requests) = (&replies.connections, &replies.requests);
+        // Whoever asked may be gone.
+        let _heard = writeln!(
+            io::stdout(),
             "{} {}",
-            replies.connections.load(Ordering::Relaxed),
-            replies.requests.load(Ordering::Relaxed)
+            connections.load(Ordering::Relaxed),
+            requests.load(Ordering::Relaxed)
         );
         Ok(())
     })

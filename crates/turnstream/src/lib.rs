@@ -52,3 +52,13 @@ pub mod wire {
 #[cfg(all(doctest, feature = "tools", feature = "schemars"))]
 #[doc = include_str!("../../../docs/tool-loop.md")]
 mod tool_loop_page {}
+
+/// The code of the page on errors, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/errors.md")]
+mod errors_page {}
+
+/// The code of the page on the transport, compiled.
+#[cfg(all(doctest, feature = "client", feature = "anthropic", feature = "openai-chat"))]
+#[doc = include_str!("../../../docs/transport.md")]
+mod transport_page {}

@@ -15,8 +15,8 @@ use kit::{ANTHROPIC, CHAT, Kit, Log, RESPONSES, ended, failure, tail};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use turnstream::{
-    Answer, Client, Error, ErrorKind, Image, Model, Request, Run, RunEvent, Schema, Tool, ToolChoice,
-    ToolError, ToolLoop, TurnStream, openai_chat::OpenAiChat,
+    Answer, Arguments, CallContext, Client, Error, ErrorKind, Image, Model, Request, Run, RunEvent, Schema,
+    Text, Tool, ToolChoice, ToolError, ToolLoop, ToolSource, TurnStream, openai_chat::OpenAiChat,
 };
 use turnstream_testing::{HttpWire, OverHttp, Reply, Script, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
@@ -307,6 +307,56 @@ async fn case_111_tool_names_out_of_pattern() {
     let twice = [Tool::new("srv_get_file"), Tool::new("srv_get_file")];
     let played = CHAT.play([], twice, request()).await;
     assert_eq!(failure(&played.outcome), Some(ErrorKind::Config), "two tools of one name");
+
+    // Names that are not the program's own are made to fit, stay apart, and come back as they were.
+    let given = ["srv.get file", "srv_get_file", "9lives", "名前", &long];
+    let names = offered(Listed::new(&given), CHAT).await;
+    let distinct: std::collections::HashSet<&String> = names.iter().collect();
+    assert_eq!(distinct.len(), given.len());
+    for name in &names {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        assert!((1..=64).contains(&name.len()) && name.bytes().all(fits), "{name}");
+    }
+    assert_eq!((names[1].as_str(), names[2].as_str()), ("srv_get_file", "9lives"), "what fits stays");
+    assert_eq!(offered(Listed::new(&given), CHAT).await, names, "the same in every run");
+    let source = Listed::new(&given);
+    let called = source.called.clone();
+    let calls = (CHAT.reply)().call_raw("a", &names[0], "{}").call_raw("b", &names[3], "{}");
+    let replies = [calls, CHAT.answer("Done.")];
+    let played = CHAT.play_with(replies, request(), |tool_loop| tool_loop.source(source)).await;
+    assert_eq!(ended(&played.outcome), "finished");
+    assert_eq!(called.take(), ["srv.get file", "名前"]);
+    let played = CHAT.play_with([], request(), |tool_loop| tool_loop.source(Listed::new(&[""]))).await;
+    assert_eq!(failure(&played.outcome), Some(ErrorKind::Config), "nothing can be made of no name");
+}
+
+/// A server of tools with names of its own.
+struct Listed {
+    names: Vec<String>,
+    called: Log,
+}
+
+impl Listed {
+    fn new(names: &[&str]) -> Self {
+        Self { names: names.iter().map(|name| (*name).to_owned()).collect(), called: Log::default() }
+    }
+}
+
+impl ToolSource for Listed {
+    async fn list(&self) -> Result<Vec<Tool>, ToolError> {
+        Ok(self.names.iter().map(Tool::new).collect())
+    }
+
+    async fn call(&self, name: Text, _: Arguments, _: CallContext) -> Result<Answer, ToolError> {
+        self.called.add(name);
+        Ok(Answer::new())
+    }
+}
+
+/// The names under which the tools of a source are offered.
+async fn offered<W: HttpWire>(source: Listed, kit: Kit<W>) -> Vec<String> {
+    let played = kit.play_with([kit.answer("Done.")], request(), |tool_loop| tool_loop.source(source)).await;
+    played.requests[0].tools.clone()
 }
 
 #[tokio::test]

@@ -55,6 +55,8 @@ pub struct Run {
     events: VecDeque<RunEvent>,
     /// Whether the rules have nothing to do before a handler, the model or the caller says something.
     is_busy: bool,
+    /// After how many turns the caller's condition was asked last.
+    asked_condition: u32,
     /// Whether something has happened that the sink does not know.
     is_unsaved: bool,
     /// The checkpoint that is being saved.
@@ -152,6 +154,7 @@ impl Run {
             handlers: Handlers::new(),
             events: VecDeque::new(),
             is_busy: false,
+            asked_condition: 0,
             is_unsaved: false,
             saving: None,
             text,

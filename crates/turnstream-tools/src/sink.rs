@@ -1,6 +1,8 @@
 //! [`CheckpointSink`]: where a run writes itself down while it goes on.
 
-use std::{error::Error as StdError, pin::Pin, sync::Arc};
+use std::{error::Error as StdError, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
+
+use futures_util::FutureExt;
 
 use crate::checkpoint::Checkpoint;
 
@@ -67,6 +69,9 @@ pub(crate) type Saving = Pin<Box<dyn Future<Output = Result<(), Box<dyn StdError
 
 impl<S: CheckpointSink> AnySink for S {
     fn save(self: Arc<Self>, checkpoint: Checkpoint) -> Saving {
-        Box::pin(async move { CheckpointSink::save(&*self, checkpoint).await })
+        Box::pin(async move {
+            let saved = AssertUnwindSafe(CheckpointSink::save(&*self, checkpoint)).catch_unwind().await;
+            saved.unwrap_or_else(|_| Err("the sink panicked".into()))
+        })
     }
 }

@@ -136,6 +136,25 @@ async fn a_resumed_run_asks_its_sources_before_it_runs_what_is_left() {
     assert_eq!(results(outcome.conversation.messages().last().unwrap()), pairs([("a", "read answered")]));
 }
 
+#[tokio::test]
+async fn a_condition_is_asked_once_between_two_turns_though_the_source_takes_its_time() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = asked.clone();
+    let script = Script::new([
+        Reply::new().call("a", "read", "{}").end(Reason::ToolCalls),
+        Reply::new().call("b", "read", "{}").end(Reason::ToolCalls),
+        answer("done"),
+    ]);
+    let tool_loop = ToolLoop::new(script).source(Server::new(vec![vec![Tool::new("read")]; 3])).stop_when(
+        move |progress| {
+            log.lock().unwrap().push(progress.turns);
+            false
+        },
+    );
+    assert!(matches!(tool_loop.run(request()).finish().await.status, RunStatus::Finished));
+    assert_eq!(*asked.lock().unwrap(), [1, 2]);
+}
+
 fn echo() -> Tool {
     Tool::new("f").handler(|args: Value| async move { Ok(args) })
 }

@@ -148,6 +148,21 @@ async fn a_checkpoint_that_cannot_be_saved_ends_the_run_before_anything_is_done(
 }
 
 #[tokio::test]
+async fn a_sink_that_panics_is_one_that_could_not_save() {
+    struct Panics;
+    impl CheckpointSink for Panics {
+        async fn save(&self, _: Checkpoint) -> Result<(), Box<dyn StdError + Send + Sync>> {
+            panic!("the disk is gone")
+        }
+    }
+    let log = Log::default();
+    let tool_loop = ToolLoop::new(Script::new([two_calls()])).tool(logged(&log, "f")).checkpoints(Panics);
+    let outcome = tool_loop.run(request()).finish().await;
+    assert_eq!(outcome.error().unwrap().kind(), ErrorKind::Checkpoint);
+    assert!(log.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn an_outcome_that_could_not_be_saved_says_so() {
     let log = Log::default();
     // The end of the only turn is saved, and the run's end is not.

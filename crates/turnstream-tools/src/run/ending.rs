@@ -24,15 +24,19 @@ impl Run {
     }
 
     /// Whether the caller's condition says stop. It is not asked before there is something to look at.
-    pub(super) fn should_stop(&self) -> bool {
+    pub(super) fn should_stop(&mut self) -> bool {
         let Some(condition) = &self.settings.stop_when else { return false };
+        // Once between two turns, however often the run is polled there.
+        if std::mem::replace(&mut self.asked_condition, self.turns.asked) == self.turns.asked {
+            return false;
+        }
         let progress = Progress {
             conversation: &self.request.conversation,
             turns: self.turns.asked,
             calls: self.turns.calls_made,
             usage: self.turns.usage,
         };
-        progress.turns > 0 && condition(&progress)
+        condition(&progress)
     }
 
     pub(super) fn end_with(&mut self, end: End) {

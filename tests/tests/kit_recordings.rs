@@ -6,7 +6,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use turnstream::{Client, Error, ErrorKind, Event, Request, RetryPolicy, anthropic::Anthropic, wire::Wire};
+use turnstream::{
+    Client, Error, ErrorKind, Event, Request, RetryPolicy,
+    anthropic::Anthropic,
+    wire::{Events, Wire},
+};
 use turnstream_testing::{
     RecordedEnd, RecordedTurn, Recorder, Recording, ReplayServer, anthropic::Reply, conformance,
 };
@@ -73,8 +77,22 @@ async fn no_secret_is_in_a_recording_also_where_the_reply_echoes_it() {
     for secret in [KEY, "signature-7", "session=4471"] {
         assert!(!body.contains(secret) && !recorded.to_json().contains(secret), "{secret}");
     }
+    assert!(!format!("{recorded:?}").contains(KEY));
     assert!(recorded.to_json().contains(r#"["x-api-key","***"]"#), "{}", recorded.to_json());
     assert!(recorded.to_json().contains("/v1/messages?sig=***"), "{}", recorded.to_json());
+}
+
+#[tokio::test]
+async fn a_secret_that_the_wire_does_not_know_is_masked_once_it_is_named_and_none_is_in_debug() {
+    let recorder = Recorder::new(Anthropic::new("m").key(KEY));
+    recorder.encode(&Request::new().user("Where is it?")).unwrap();
+    let mut events = Events::new();
+    recorder.decoder().feed(format!("data: {KEY} token-77\n\n").as_bytes(), &mut events);
+    assert!(String::from_utf8(recorder.turn(None).unwrap().body()).unwrap().contains("token-77"));
+    recorder.mask("token-77");
+    let body = String::from_utf8(recorder.turn(None).unwrap().body()).unwrap();
+    assert_eq!(body, format!("data: {} ********\n\n", "*".repeat(KEY.len())));
+    assert_eq!(format!("{recorder:?}"), r#"Recorder { wire: "anthropic-messages", .. }"#);
 }
 
 #[tokio::test]

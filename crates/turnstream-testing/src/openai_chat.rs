@@ -65,6 +65,9 @@ fn read_message(message: &Value, sent: &mut SentRequest) {
         }
         Some("assistant") => {
             sent.push_text(false, &content);
+            if content.is_empty() && message["refusal"].is_null() && message["tool_calls"].is_null() {
+                sent.broken_rule("an assistant's message has neither content nor calls".to_owned());
+            }
             for call in message["tool_calls"].as_array().into_iter().flatten() {
                 let id = call["id"].as_str().unwrap_or_default();
                 let call = called(call);

@@ -1,6 +1,9 @@
 //! [`Recorder`]: a wire that keeps what passes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -17,29 +20,41 @@ use crate::recorded::{
 /// body, which may be a little later than its last event would have come without a recorder. Turns are
 /// recorded one at a time; of a turn that is retried the last attempt is kept.
 ///
-/// ```
-/// use turnstream_core::{Model, Request, Wire};
-/// use turnstream_testing::Recorder;
+/// The keys of the wire are masked. What a client adds to a request by itself (`Client::authorize`) is not seen
+/// here, and not kept; name such a secret with [`mask`](Self::mask), in case a reply echoes it.
 ///
-/// # async fn record<M: Model>(wire: impl Wire, client: impl Fn(Recorder<std::sync::Arc<dyn Wire>>) -> M) -> std::io::Result<()> {
-/// # let wire: std::sync::Arc<dyn Wire> = std::sync::Arc::new(wire);
-/// let recorder = Recorder::new(wire);
-/// let model = client(recorder.clone());       // turnstream::Client::new
+/// ```
+/// use turnstream::{Client, Request, openai_chat::OpenAiChat};
+/// use turnstream_testing::{Recorder, ReplayServer, openai_chat::Reply};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
+/// # let server = ReplayServer::start([Reply::new().text(["On its way."])]).await?;
+/// # let base_url = server.base_url();
+/// let recorder = Recorder::new(OpenAiChat::new("gpt-5").key("sk-1234567").base_url(base_url));
+/// let model = Client::new(recorder.clone());
 /// let mut turn = model.stream(&Request::new().user("Where is order A-4471?"));
 /// while turn.next().await.is_some() {}
-/// if let Some(recorded) = recorder.turn(turn.head()) {
-///     recorded.save("order-1")?;               // order-1.json and order-1.body
-/// }
+/// let recorded = recorder.turn(turn.head()).expect("a reply came");
+/// // recorded.save("order-1")?;   // order-1.json and order-1.body
+/// assert_eq!(recorded.body(), Reply::new().text(["On its way."]).body());
+/// assert!(!recorded.to_json().contains("sk-1234567"));
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Recorder<W> {
     wire: W,
-    last: Arc<Mutex<Option<Arc<Mutex<Draft>>>>>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The last turn.
+    draft: Option<Arc<Mutex<Draft>>>,
+    /// Secrets that the wire does not know.
+    secrets: Secrets,
 }
 
 /// What has been kept of a turn.
-#[derive(Debug)]
 struct Draft {
     request: RecordedRequest,
     secrets: Secrets,
@@ -55,7 +70,13 @@ struct Draft {
 impl<W: Wire> Recorder<W> {
     /// Records what passes through this wire.
     pub fn new(wire: W) -> Self {
-        Self { wire, last: Arc::default() }
+        Self { wire, kept: Arc::default() }
+    }
+
+    /// Masks a secret that the wire does not know, wherever a reply echoes it. A short one may be found in
+    /// innocent words, too.
+    pub fn mask(&self, secret: &str) {
+        lock(&self.kept).secrets.add(secret);
     }
 
     /// The last turn, as far as it has come. `head` is that of its stream, [`TurnStream::head`]. `None` if no
@@ -63,8 +84,8 @@ impl<W: Wire> Recorder<W> {
     ///
     /// [`TurnStream::head`]: turnstream_core::TurnStream::head
     pub fn turn(&self, head: Option<&Head>) -> Option<RecordedTurn> {
-        let draft = lock(&self.last).clone()?;
-        let draft = lock(&draft);
+        let kept = lock(&self.kept);
+        let draft = lock(kept.draft.as_ref()?);
         let answered = draft.answered?;
         let (status, headers) = match &draft.refused {
             Some((status, headers)) => (*status, mask_response_headers(headers)),
@@ -79,7 +100,7 @@ impl<W: Wire> Recorder<W> {
             status,
             headers,
             head_after: answered - draft.asked,
-            chunks: draft.masked_chunks(answered),
+            chunks: draft.masked_chunks(answered, &kept.secrets),
             end_after: ended - answered,
             end,
         })
@@ -104,12 +125,12 @@ impl<W: Wire> Recorder<W> {
             chunks: Vec::new(),
             end: None,
         };
-        *lock(&self.last) = Some(Arc::new(Mutex::new(draft)));
+        lock(&self.kept).draft = Some(Arc::new(Mutex::new(draft)));
     }
 
     /// The draft of the turn whose reply begins now.
     fn answered(&self) -> Option<Arc<Mutex<Draft>>> {
-        let draft = lock(&self.last).clone()?;
+        let draft = lock(&self.kept).draft.clone()?;
         {
             let mut draft = lock(&draft);
             draft.answered = Some(Instant::now());
@@ -117,6 +138,13 @@ impl<W: Wire> Recorder<W> {
             (draft.refused, draft.end) = (None, None);
         }
         Some(draft)
+    }
+}
+
+/// Shows the wire's name only: what is kept may hold secrets.
+impl<W: Wire> fmt::Debug for Recorder<W> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Recorder").field("wire", &self.wire.name()).finish_non_exhaustive()
     }
 }
 
@@ -198,9 +226,10 @@ impl Decode for Tap {
 
 impl Draft {
     /// The chunks without the secrets that they echo, also where a cut goes through one.
-    fn masked_chunks(&self, answered: Instant) -> Vec<RecordedChunk> {
+    fn masked_chunks(&self, answered: Instant, more: &Secrets) -> Vec<RecordedChunk> {
         let mut body: Vec<u8> = self.chunks.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
         self.secrets.mask(&mut body);
+        more.mask(&mut body);
         let mut rest = body.into_iter();
         let chunks = self.chunks.iter().map(|(came, bytes)| RecordedChunk {
             after: *came - answered,

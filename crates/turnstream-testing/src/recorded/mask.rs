@@ -37,16 +37,27 @@ const HARMLESS_HEADERS: [&str; 22] = [
 const HARMLESS_PARAMETERS: [&str; 2] = ["alt", "api-version"];
 
 /// The secrets of a request, in every spelling in which a reply may echo them, longest first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Secrets(Vec<Vec<u8>>);
 
 impl Secrets {
     pub(crate) fn of(request: &WireRequest) -> Self {
-        let secrets = request.secrets();
-        let mut secrets: Vec<Vec<u8>> = secrets.iter().map(|secret| secret.expose_secret().into()).collect();
+        let mut secrets = Self::default();
+        request.secrets().iter().for_each(|secret| secrets.add(secret.expose_secret()));
+        secrets
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, secret: &str) {
+        // Some writers of JSON escape the slash.
+        for secret in [secret.to_owned(), secret.replace('/', r"\/")] {
+            // Nothing is not looked for: it is everywhere.
+            if !secret.is_empty() {
+                self.0.push(secret.into_bytes());
+            }
+        }
         // One may be a part of another.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self(secrets)
+        self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 
     /// Puts asterisks in the place of every secret; the length stays.
@@ -105,6 +116,7 @@ fn mask_headers(headers: &HeaderMap) -> Vec<(String, String)> {
         let is_harmless = !value.is_sensitive()
             && (HARMLESS_HEADERS.contains(&name)
                 || name.contains("ratelimit")
+                || name.starts_with("access-control-")
                 || name.ends_with("request-id"));
         let value = value.to_str().ok().filter(|_| is_harmless).unwrap_or(MASKED);
         (name.to_owned(), value.to_owned())

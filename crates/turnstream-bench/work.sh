@@ -78,12 +78,12 @@ with_bodies() {
   done
 }
 
-# The instructions of one decoding, without those of making its body.
+# The instructions of one decoding, or of one reading by the floor, without those of making its body.
 work() {
-  echo $(($(<"$counts/$1 $2 $3 $4") - $(<"$counts/$1 $(body_of "$2") $3 $4 none")))
+  echo $(($(<"$counts/$1 $2 $3 $4${5:+ $5}") - $(<"$counts/$1 $(body_of "$2") $3 $4 none")))
 }
 
-{ linear; per_event; } | with_bodies | sort -u | xargs -P "$(nproc)" -I{} bash -c 'count {}'
+{ { linear; per_event; } | with_bodies; per_event | sed 's/$/ floor/'; } | sort -u | xargs -P "$(nproc)" -I{} bash -c 'count {}'
 
 echo "Twice the input, at most $most times the work (instructions, millions):"
 echo
@@ -107,17 +107,19 @@ done < <(linear | sort -s -k1,2)
 echo
 echo "Instructions an event, in memory ($text_deltas text deltas; 16 calls of $tool_fragments fragments):"
 echo
-echo "| wire | shape | one frame a chunk | 16 KiB a chunk |"
-echo "|---|---|---|---|"
+echo "| wire | shape | chunks | ours | hand-written floor | ours / floor |"
+echo "|---|---|---|---|---|---|"
 for wire in $wires; do
   for shape in text tools; do
-    row="| $wire | $shape |"
     for chunk in frame 16384; do
       job="$wire $shape ${sizes[$shape]} $chunk"
       events=$(awk '{ print $2 }' "$counts/$job.out")
-      row+=" $(($(work $job) / events)) |"
+      # shellcheck disable=SC2086
+      ours=$(work $job) floor=$(work $job floor)
+      printf '| %s | %s | %s | %s | %s | %s |\n' "$wire" "$shape" \
+        "$([ "$chunk" = frame ] && echo "one frame" || echo "16 KiB")" $((ours / events)) $((floor / events)) \
+        "$(awk -v ours="$ours" -v floor="$floor" 'BEGIN { printf "%.2f", ours / floor }')"
     done
-    echo "$row"
   done
 done
 

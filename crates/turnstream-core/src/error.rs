@@ -37,7 +37,8 @@ pub enum ErrorKind {
     Authentication,
     /// The key may not do this (403), or the account may not pay for it (402). Not retried.
     PermissionDenied,
-    /// No such model or address (404). Check the model's name and the base URL. Not retried.
+    /// No such model or address (404), or a redirect, which is never followed. Check the model's name and the
+    /// base URL. Not retried.
     NotFound,
     /// The provider refuses the request as it stands (400, 413, 422). Change it. Not retried.
     InvalidRequest,
@@ -47,7 +48,8 @@ pub enum ErrorKind {
     Overloaded,
     /// The provider failed (other 5xx, 408, 409, 424). Retried.
     Server,
-    /// No connection could be made, or the request could not be sent. Retried.
+    /// No connection could be made, or it failed before the head of the reply. Retried, but not where a
+    /// certificate was not accepted; [`source`](StdError::source) says what failed.
     Connect,
     /// The head of the reply did not come in time. Retried; or give it more time.
     FirstByteTimeout,

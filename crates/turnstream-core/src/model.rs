@@ -91,7 +91,8 @@ pub trait TurnSource: Stream<Item = Result<Event, Error>> + Send {
 pub struct Head {
     /// The HTTP status.
     pub status: u16,
-    /// The headers, as they came.
+    /// The headers, as they came. Those that echo a secret of the request are marked sensitive: `Debug` does not
+    /// show them.
     pub headers: HeaderMap,
     /// How many requests were sent for this turn: 1, and one more for each retry.
     pub attempts: u32,

@@ -19,7 +19,9 @@ use crate::failure::Unusable;
 /// The connections of a client and its clones, opened on first use.
 pub(crate) struct Connections {
     settings: ConnectionSettings,
-    /// To this machine, past every proxy of the environment.
+    /// To this machine in plain `http`, past every proxy of the environment.
+    local: OnceLock<Result<reqwest::Client, Unusable>>,
+    /// The same with TLS.
     loopback: OnceLock<Result<reqwest::Client, Unusable>>,
     /// To everywhere else.
     elsewhere: OnceLock<Result<reqwest::Client, Unusable>>,
@@ -45,9 +47,17 @@ pub(crate) enum ProxyChoice {
     Always(SecretString),
 }
 
+/// How far a client's connections go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Local,
+    Loopback,
+    Elsewhere,
+}
+
 impl Connections {
     pub(crate) fn new(settings: ConnectionSettings) -> Self {
-        Self { settings, loopback: OnceLock::new(), elsewhere: OnceLock::new() }
+        Self { settings, local: OnceLock::new(), loopback: OnceLock::new(), elsewhere: OnceLock::new() }
     }
 
     pub(crate) fn settings(&self) -> &ConnectionSettings {
@@ -59,9 +69,12 @@ impl Connections {
         if let Some(own) = &self.settings.own {
             return Ok(own);
         }
-        let is_loopback = is_loopback(url);
-        let client = if is_loopback { &self.loopback } else { &self.elsewhere };
-        client.get_or_init(|| self.settings.build(is_loopback)).as_ref().map_err(Unusable::error)
+        let (client, reach) = match (is_loopback(url), url.scheme() == "http") {
+            (true, true) => (&self.local, Reach::Local),
+            (true, false) => (&self.loopback, Reach::Loopback),
+            (false, _) => (&self.elsewhere, Reach::Elsewhere),
+        };
+        client.get_or_init(|| self.settings.build(reach)).as_ref().map_err(Unusable::error)
     }
 
     /// What a reply may echo of the way to it: a proxy's user and password.
@@ -74,7 +87,7 @@ impl Connections {
 }
 
 impl ConnectionSettings {
-    fn build(&self, is_loopback: bool) -> Result<reqwest::Client, Unusable> {
+    fn build(&self, reach: Reach) -> Result<reqwest::Client, Unusable> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("turnstream/", env!("CARGO_PKG_VERSION")))
             // A redirect would take the key to another host.
@@ -87,7 +100,7 @@ impl ConnectionSettings {
             builder = builder.connect_timeout(timeout);
         }
         builder = match &self.proxy {
-            ProxyChoice::Environment if !is_loopback => builder,
+            ProxyChoice::Environment if reach == Reach::Elsewhere => builder,
             ProxyChoice::Environment | ProxyChoice::Never => builder.no_proxy(),
             ProxyChoice::Always(proxy) => {
                 // The cause would show the address, and with it the password.
@@ -95,7 +108,11 @@ impl ConnectionSettings {
                 builder.proxy(proxy.map_err(|_| Unusable::because("the proxy's address cannot be used"))?)
             }
         };
-        trust(builder, &self.ca_certificates)?.build().map_err(Unusable::from)
+        builder = trust(builder, &self.ca_certificates)?;
+        if reach == Reach::Local && !matches!(self.proxy, ProxyChoice::Always(_)) {
+            builder = trust_nobody(builder);
+        }
+        builder.build().map_err(Unusable::from)
     }
 }
 
@@ -141,6 +158,17 @@ fn trust(
         builder = builder.tls_certs_merge(certificates);
     }
     Ok(builder)
+}
+
+/// Reads no certificates of the system: without TLS they are of no use, and they take tens of milliseconds.
+#[cfg(any(feature = "rustls", feature = "native-tls"))]
+fn trust_nobody(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    builder.tls_certs_only([])
+}
+
+#[cfg(not(any(feature = "rustls", feature = "native-tls")))]
+fn trust_nobody(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    builder
 }
 
 #[cfg(not(any(feature = "rustls", feature = "native-tls")))]

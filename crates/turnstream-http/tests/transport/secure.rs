@@ -7,8 +7,8 @@ use turnstream_core::{ErrorKind, Request};
 use turnstream_http::{Client, RetryPolicy};
 
 use crate::support::{
-    Answer, Authority, Lines, Log, SecureServer, assert_kind, client, everything_of, failure, next, tunnel,
-    word, words,
+    Answer, Authority, Gate, Lines, Log, SecureServer, assert_kind, client, everything_of, failure, next,
+    tunnel, word, words,
 };
 
 const WORDS: [&str; 4] = ["start -", "text hi", "part", "end"];
@@ -66,6 +66,23 @@ async fn a_dropped_turn_of_http_2_resets_its_stream_and_keeps_the_connection() {
     server.until(|counts| counts.dropped == 1).await;
     assert_eq!(words(&mut client.stream(&Request::new())).await, WORDS);
     assert_eq!(server.counts().connections, 1);
+}
+
+#[tokio::test]
+async fn a_reply_that_breaks_over_tls_is_a_cut_and_over_http_2_costs_the_others_nothing() {
+    for (protocols, connections) in [(&BOTH[..], 1), (&BOTH[1..], 2)] {
+        let authority = Authority::new();
+        let gate = Gate::new();
+        let answers = [Answer::broken_at(&gate), Answer::whole()];
+        let server = SecureServer::start(&authority, &["localhost"], protocols, answers).await;
+        let client = at(&server).ca_certificate(authority.pem());
+        let mut broken = client.stream(&Request::new());
+        assert_eq!(word(&next(&mut broken).await.unwrap()), "start -");
+        gate.open();
+        assert_eq!(words(&mut broken).await, ["text hi", "error truncated partial"]);
+        assert_eq!(words(&mut client.stream(&Request::new())).await, WORDS);
+        assert_eq!(server.counts().connections, connections);
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    io,
     pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -31,6 +32,8 @@ use tokio_rustls::{
     rustls::{ServerConfig, pki_types::PrivateKeyDer},
 };
 
+use super::Gate;
+
 /// A certificate authority of the test's own.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -49,6 +52,8 @@ pub(crate) struct SecureServer {
 pub(crate) struct Answer {
     pub(crate) chunks: Vec<&'static str>,
     pub(crate) ends: bool,
+    /// Where it breaks after them.
+    pub(crate) breaks_at: Option<Gate>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -143,12 +148,21 @@ impl Drop for SecureServer {
 impl Answer {
     /// A turn of one word.
     pub(crate) fn whole() -> Self {
-        Self { chunks: vec!["data: text hi\n\n", "data: reason stop\n\ndata: end\n\n"], ends: true }
+        Self {
+            chunks: vec!["data: text hi\n\n", "data: reason stop\n\ndata: end\n\n"],
+            ends: true,
+            breaks_at: None,
+        }
     }
 
     /// A turn that goes silent.
     pub(crate) fn silent() -> Self {
-        Self { chunks: vec!["data: text hi\n\n"], ends: false }
+        Self { chunks: vec!["data: text hi\n\n"], ends: false, breaks_at: None }
+    }
+
+    /// A turn that breaks in the middle when the gate is opened.
+    pub(crate) fn broken_at(gate: &Gate) -> Self {
+        Self { breaks_at: Some(gate.clone()), ..Self::silent() }
     }
 }
 
@@ -205,7 +219,9 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: S, sh
             let answer = shared.answers.lock().unwrap().pop_front();
             let answer = answer.expect("there is an answer for every request");
             shared.counts.send_modify(|counts| counts.versions.push(version));
-            let body = Chunks { chunks: answer.chunks.into(), ends: answer.ends, is_over: false, shared };
+            let breaks = answer.breaks_at.map(|gate| Box::pin(async move { gate.pass().await }) as _);
+            let body =
+                Chunks { chunks: answer.chunks.into(), ends: answer.ends, breaks, is_over: false, shared };
             let head = Response::builder().header("content-type", "text/event-stream");
             Ok::<_, Infallible>(head.body(body).unwrap())
         }
@@ -217,19 +233,28 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: S, sh
 struct Chunks {
     chunks: VecDeque<&'static str>,
     ends: bool,
+    breaks: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     is_over: bool,
     shared: Arc<Shared>,
 }
 
 impl Body for Chunks {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.chunks.pop_front() {
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let chunk = self.chunks.pop_front();
+        if chunk.is_none()
+            && let Some(breaks) = &mut self.breaks
+        {
+            ready!(breaks.as_mut().poll(context));
+            self.is_over = true;
+            return Poll::Ready(Some(Err(io::Error::other("broken"))));
+        }
+        match chunk {
             Some(chunk) => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(chunk.as_bytes()))))),
             None if self.ends => {
                 self.is_over = true;

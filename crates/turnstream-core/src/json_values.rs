@@ -182,6 +182,8 @@ impl JsonValuesFramer {
                 self.place = Place::Between;
             }
             Some(_) => {
+                // Blanks before it have been dropped or not, by where the chunks end.
+                let body = body.trim_ascii_start();
                 let start = body.get(..PREAMBLE_BYTES).unwrap_or(body).to_vec();
                 self.bytes = Vec::new();
                 self.place = Place::Foreign(start);
@@ -402,7 +404,7 @@ mod tests {
             });
             assert_eq!(framer.finish(), None);
             let start = framer.foreign().map(String::from_utf8_lossy).unwrap();
-            assert_eq!(start.trim_start(), body.trim_start_matches(['\u{feff}', ' ']));
+            assert_eq!(start, body.trim_start_matches(['\u{feff}', ' ']));
         }
         let mut long = JsonValuesFramer::new(64);
         long.push(&[b'x'; PREAMBLE_BYTES + 1]);

@@ -53,14 +53,16 @@ impl Framer for NdjsonFramer {
             return;
         }
         if let Body::Unknown(start) = &mut self.body {
-            keep_start(start, chunk);
+            start.extend_from_slice(chunk);
             match first_byte(start) {
                 // Only blanks so far, and of those nobody needs more than the last few.
                 None => start.truncate(BYTE_ORDER_MARK.len()),
                 Some(b'{') => self.body = Body::Lines,
                 Some(_) => {
                     self.lines.clear();
-                    self.body = Body::Foreign(std::mem::take(start));
+                    // Blanks before it have been dropped or not, by where the chunks end.
+                    let body = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
+                    self.body = Body::Foreign(body.get(..PREAMBLE_BYTES).unwrap_or(body).to_vec());
                     return;
                 }
             }
@@ -92,7 +94,7 @@ impl Framer for NdjsonFramer {
 
     fn foreign(&self) -> Option<&[u8]> {
         match &self.body {
-            Body::Foreign(start) => Some(start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start)),
+            Body::Foreign(start) => Some(start),
             Body::Unknown(_) | Body::Lines => None,
         }
     }
@@ -259,6 +261,23 @@ mod tests {
             assert_eq!(framer.finish(), None);
             let start = String::from_utf8_lossy(framer.foreign().unwrap()).into_owned();
             assert_eq!(start.trim_start(), "<html>\n{}\n", "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_foreign_body_does_not_depend_on_the_chunks() {
+        for body in ["\n\n\n\n\n <html> \n", "\u{feff}      x", "\u{feff}", " \t"] {
+            let shown = |size: usize| {
+                let mut framer = NdjsonFramer::new(64);
+                for chunk in body.as_bytes().chunks(size) {
+                    framer.push(chunk);
+                    assert_eq!(framer.next_frame(), None);
+                }
+                framer.foreign().map(<[u8]>::to_vec)
+            };
+            let whole = shown(usize::MAX);
+            assert_eq!(whole.is_some(), body.contains(['<', 'x']), "{body:?}");
+            (1..body.len()).for_each(|size| assert_eq!(shown(size), whole, "{body:?} in pieces of {size}"));
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     frame::{Frame, FrameError, Framer},
     json_values::JsonValuesFramer,
-    lines::BYTE_ORDER_MARK,
+    lines::{BYTE_ORDER_MARK, PREAMBLE_BYTES},
     sse::SseFramer,
 };
 
@@ -29,7 +29,7 @@ pub struct SseOrJsonFramer {
 
 #[derive(Debug)]
 enum Body {
-    /// Blanks so far, or a part of a byte-order mark, as they came.
+    /// Blanks so far, or a part of a byte-order mark, as they came; of more than 64 KiB the first.
     Unknown(Vec<u8>),
     Sse(SseFramer),
     Json(JsonValuesFramer),
@@ -47,17 +47,23 @@ impl Framer for SseOrJsonFramer {
             Body::Sse(sse) => sse.push(chunk),
             Body::Json(json) => json.push(chunk),
             Body::Unknown(start) => {
+                let known = start.len();
                 start.extend_from_slice(chunk);
-                let blanks = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start);
-                let is_json = match blanks.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                    _ if BYTE_ORDER_MARK.starts_with(start) => return,
-                    Some(byte) => matches!(byte, b'{' | b'['),
-                    None => {
-                        // Of blanks nobody needs more than one.
-                        let length = start.len() - blanks.len() + 1;
-                        return start.truncate(length);
-                    }
+                if BYTE_ORDER_MARK.starts_with(start) {
+                    return;
+                }
+                // What was looked at before is blank, but for what might have become a byte-order mark.
+                let from = match known {
+                    ..BYTE_ORDER_MARK_BYTES if start.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK_BYTES,
+                    ..BYTE_ORDER_MARK_BYTES => 0,
+                    known => known,
                 };
+                let first = start.iter().skip(from).position(|byte| !byte.is_ascii_whitespace());
+                let Some(first) = first.map(|distance| from + distance) else {
+                    return start.truncate(PREAMBLE_BYTES);
+                };
+                let is_json = matches!(start.get(first), Some(b'{' | b'['));
+                start.drain(first.min(PREAMBLE_BYTES)..first);
                 self.decide(is_json);
             }
         }
@@ -111,6 +117,8 @@ impl SseOrJsonFramer {
     }
 }
 
+const BYTE_ORDER_MARK_BYTES: usize = BYTE_ORDER_MARK.len();
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +169,12 @@ mod tests {
         }
         assert_eq!(of("<html>"), (vec![], Some(b"<html>".to_vec()), false));
         assert_eq!(of("\u{feff}<html>").1.as_deref(), Some(&b"<html>"[..]));
+        // Blanks stand before a field's name, and make it another one.
+        for body in [" \x0c\x0c\r <html>", "  data: 1\n\n"] {
+            assert_eq!(of(body), (vec![], Some(body.as_bytes().to_vec()), false));
+        }
+        let blanks = " ".repeat(PREAMBLE_BYTES + 7);
+        assert_eq!(of(&format!("{blanks}{{}}")).0, ["{}"]);
+        assert_eq!(of(&format!("\u{feff}{blanks}[{{}}]")).0, ["{}"]);
     }
 }

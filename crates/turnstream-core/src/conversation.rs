@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The messages of a conversation, oldest first.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Conversation {
     messages: Vec<Message>,
@@ -23,7 +23,6 @@ pub struct Conversation {
 }
 
 /// The ids that are taken, each with the number that the next fresh one made of it may have.
-#[derive(Clone, Default)]
 struct Ids(HashMap<Text, u64>);
 
 impl Conversation {
@@ -131,6 +130,13 @@ impl IntoIterator for Conversation {
 impl From<Vec<Message>> for Conversation {
     fn from(messages: Vec<Message>) -> Self {
         Self { messages, ids: None }
+    }
+}
+
+/// A copy is mostly made to be sent or written down: it finds the ids anew when it has to.
+impl Clone for Conversation {
+    fn clone(&self) -> Self {
+        Self { messages: self.messages.clone(), ids: None }
     }
 }
 

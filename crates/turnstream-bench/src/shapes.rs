@@ -25,9 +25,9 @@ pub fn named(wire: BenchWire, shape: &str, size: usize) -> Result<Body, String> 
 /// as Anthropic's Messages are.
 pub fn recorded_turn(number: usize) -> Body {
     let recorded = match number {
-        1 => include_str!("../../../examples/support_assistant/recording/turn-1.sse"),
-        2 => include_str!("../../../examples/support_assistant/recording/turn-2.sse"),
-        _ => include_str!("../../../examples/support_assistant/recording/turn-3.sse"),
+        1 => include_str!("../../../examples/support_assistant/recording/turn-1.body"),
+        2 => include_str!("../../../examples/support_assistant/recording/turn-2.body"),
+        _ => include_str!("../../../examples/support_assistant/recording/turn-3.body"),
     };
     Body::of_frames(recorded)
 }

@@ -9,6 +9,7 @@ use std::{
 use turnstream::{
     Client, Error, Limits, RetryPolicy,
     anthropic::Anthropic,
+    bedrock::Bedrock,
     gemini::Gemini,
     ollama::Ollama,
     openai_chat::OpenAiChat,
@@ -25,6 +26,8 @@ pub enum TestedWire {
     Gemini,
     /// Ollama's chat wire.
     Ollama,
+    /// Amazon Bedrock's ConverseStream.
+    Bedrock,
     /// OpenAI Chat Completions.
     OpenAiChat,
     /// OpenAI Responses.
@@ -38,12 +41,14 @@ pub enum Framing {
     Sse,
     /// JSON lines.
     Lines,
+    /// AWS event-stream messages.
+    Messages,
 }
 
 impl TestedWire {
     /// All wires.
-    pub const ALL: [Self; 5] =
-        [Self::Anthropic, Self::Gemini, Self::Ollama, Self::OpenAiChat, Self::OpenAiResponses];
+    pub const ALL: [Self; 6] =
+        [Self::Anthropic, Self::Gemini, Self::Ollama, Self::Bedrock, Self::OpenAiChat, Self::OpenAiResponses];
 
     /// The wire with this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -56,6 +61,7 @@ impl TestedWire {
             Self::Anthropic => "anthropic-messages",
             Self::Gemini => "gemini",
             Self::Ollama => "ollama",
+            Self::Bedrock => "bedrock-converse",
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
         }
@@ -65,6 +71,7 @@ impl TestedWire {
     pub fn framing(self) -> Framing {
         match self {
             Self::Ollama => Framing::Lines,
+            Self::Bedrock => Framing::Messages,
             Self::Anthropic | Self::Gemini | Self::OpenAiChat | Self::OpenAiResponses => Framing::Sse,
         }
     }
@@ -74,6 +81,7 @@ impl TestedWire {
         match self.framing() {
             Framing::Sse => "sse",
             Framing::Lines => "ndjson",
+            Framing::Messages => "bin",
         }
     }
 
@@ -88,6 +96,7 @@ impl TestedWire {
             Self::Anthropic => Anthropic::new("m").decoder(),
             Self::Gemini => Gemini::new("m").decoder(),
             Self::Ollama => Ollama::new("m").decoder(),
+            Self::Bedrock => Bedrock::new("m", "us-east-1").decoder(),
             Self::OpenAiChat => OpenAiChat::new("m").decoder(),
             Self::OpenAiResponses => OpenAiResponses::new("m").decoder(),
         }
@@ -99,6 +108,7 @@ impl TestedWire {
             Self::Anthropic => Anthropic::new("m").refused(status, headers, body),
             Self::Gemini => Gemini::new("m").refused(status, headers, body),
             Self::Ollama => Ollama::new("m").refused(status, headers, body),
+            Self::Bedrock => Bedrock::new("m", "us-east-1").refused(status, headers, body),
             Self::OpenAiChat => OpenAiChat::new("m").refused(status, headers, body),
             Self::OpenAiResponses => OpenAiResponses::new("m").refused(status, headers, body),
         }
@@ -118,6 +128,9 @@ impl TestedWire {
             Self::Ollama => {
                 let url = format!("{server}/api");
                 Client::new(Ollama::new("m").key("secret").base_url(url).limits(limits))
+            }
+            Self::Bedrock => {
+                Client::new(Bedrock::new("m", "us-east-1").key("secret").base_url(server).limits(limits))
             }
             Self::OpenAiChat => Client::new(OpenAiChat::new("m").key("secret").base_url(url).limits(limits)),
             Self::OpenAiResponses => {

@@ -4,7 +4,10 @@
 
 use std::{fs, path::Path};
 
-use turnstream_testing::conformance::{check_laws, check_lines, cuts_do_not_matter};
+use turnstream_testing::{
+    bedrock,
+    conformance::{check_laws, check_lines, cuts_do_not_matter},
+};
 use turnstream_tests::{TestedWire, entries, root};
 
 /// The fixtures that every wire has.
@@ -24,6 +27,31 @@ fn the_fixtures_of_gemini_hold_however_they_are_cut() {
 #[test]
 fn the_fixtures_of_ollama_hold_however_they_are_cut() {
     check(TestedWire::Ollama);
+}
+
+#[test]
+fn the_fixtures_of_bedrock_hold_however_they_are_cut() {
+    check(TestedWire::Bedrock);
+}
+
+#[test]
+fn bodies_of_messages_are_what_their_frames_say() {
+    let folder = root().join("fixtures").join(TestedWire::Bedrock.name());
+    for path in entries(&folder).unwrap() {
+        if path.extension().is_none_or(|extension| extension != "frames") {
+            continue;
+        }
+        let (mut body, frames) = (Vec::new(), fs::read_to_string(&path).unwrap());
+        for line in frames.lines() {
+            let (name, payload) = line.split_once(' ').unwrap_or((line, ""));
+            match name {
+                "!damage" => *body.last_mut().unwrap() ^= 1,
+                "!tear" => body.truncate(body.len() - payload.parse::<usize>().unwrap()),
+                name => body.extend(bedrock::frame(name, payload)),
+            }
+        }
+        assert!(body == fs::read(path.with_extension("bin")).unwrap(), "{}: see frames.py", path.display());
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use turnstream::{Error, Event, Message, Model, Part, Reason, Request, ResultPart, ToolChoice, Turn};
 use turnstream_testing::{
-    HttpWire, OverHttp, Reply, anthropic,
+    HttpWire, OverHttp, Reply, anthropic, bedrock,
     conformance::{check_laws, cuts_do_not_matter, line},
     events, gemini, ollama, openai_chat, openai_responses,
     wiremock::{
@@ -52,6 +52,7 @@ fn every_reply_means_the_same_on_every_wire() {
         (TestedWire::Anthropic, bodies::<anthropic::Messages>()),
         (TestedWire::Gemini, bodies::<gemini::Responses>()),
         (TestedWire::Ollama, bodies::<ollama::Chat>()),
+        (TestedWire::Bedrock, bodies::<bedrock::Converse>()),
         (TestedWire::OpenAiChat, bodies::<openai_chat::Completions>()),
         (TestedWire::OpenAiResponses, bodies::<openai_responses::Responses>()),
     ];
@@ -91,15 +92,17 @@ fn a_reply_says_who_it_is_and_what_it_cost() {
         let reply = reply.id("id-7").model("model-7").ping().text(["Hi."]).usage(7, 8);
         let events = cuts_do_not_matter(|| wire.decoder(), &reply.body());
         let first: Value = serde_json::from_str(&line(&events[0])).unwrap();
-        // Ollama's replies have no id.
-        let id = if wire == TestedWire::Ollama { json!(null) } else { json!("id-7") };
-        assert_eq!((&first["id"], &first["model"]), (&id, &json!("model-7")));
+        // Ollama's replies have no id, and Bedrock's no model either.
+        let says = |word: &str, does: bool| if does { json!(word) } else { json!(null) };
+        let id = says("id-7", !matches!(wire, TestedWire::Ollama | TestedWire::Bedrock));
+        assert_eq!((&first["id"], &first["model"]), (&id, &says("model-7", wire != TestedWire::Bedrock)));
         let last: Value = serde_json::from_str(&line(events.last().unwrap())).unwrap();
         assert_eq!(last["usage"], json!({ "input_tokens": 7, "output_tokens": 8 }));
     }
     checked(TestedWire::Anthropic, anthropic::Reply::new());
     checked(TestedWire::Gemini, gemini::Reply::new());
     checked(TestedWire::Ollama, ollama::Reply::new());
+    checked(TestedWire::Bedrock, bedrock::Reply::new());
     checked(TestedWire::OpenAiChat, openai_chat::Reply::new());
     checked(TestedWire::OpenAiResponses, openai_responses::Reply::new());
 }
@@ -141,6 +144,7 @@ async fn matchers_tell_requests_apart_on_every_wire() {
     checked(TestedWire::Anthropic, anthropic::Reply::new).await;
     checked(TestedWire::Gemini, gemini::Reply::new).await;
     checked(TestedWire::Ollama, ollama::Reply::new).await;
+    checked(TestedWire::Bedrock, bedrock::Reply::new).await;
     checked(TestedWire::OpenAiChat, openai_chat::Reply::new).await;
     checked(TestedWire::OpenAiResponses, openai_responses::Reply::new).await;
 }
@@ -174,7 +178,7 @@ async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
         assert!(matches(&has_result_for("c1")) && !matches(&has_result_for("c2")));
         assert!(!matches(&has_result("c1", "lost")) && !matches(&has_result("c2", "sent")));
         // The wires that have no mark for errors say so in the text.
-        let marks_errors = matches!(wire, TestedWire::Anthropic | TestedWire::Gemini);
+        let marks_errors = matches!(wire, TestedWire::Anthropic | TestedWire::Bedrock | TestedWire::Gemini);
         assert_eq!(matches(&has_error_result_for("c1")), marks_errors);
         assert_eq!(matches(&has_result("c1", "sent")), marks_errors);
         let sent = sent_requests(&server).await;
@@ -184,6 +188,7 @@ async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
     checked::<anthropic::Messages>(TestedWire::Anthropic).await;
     checked::<gemini::Responses>(TestedWire::Gemini).await;
     checked::<ollama::Chat>(TestedWire::Ollama).await;
+    checked::<bedrock::Converse>(TestedWire::Bedrock).await;
     checked::<openai_chat::Completions>(TestedWire::OpenAiChat).await;
     checked::<openai_responses::Responses>(TestedWire::OpenAiResponses).await;
 }

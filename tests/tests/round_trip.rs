@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use turnstream::{Event, Request, RunEvent, RunStatus, Tool, ToolLoop};
 use turnstream_testing::{
-    HttpWire, OverHttp, Reply, Script, anthropic, gemini, ollama, openai_chat, openai_responses,
+    HttpWire, OverHttp, Reply, Script, anthropic, bedrock, gemini, ollama, openai_chat, openai_responses,
 };
 use turnstream_tests::TestedWire;
 use wiremock::MockServer;
@@ -85,6 +85,20 @@ async fn results_go_back_over_ollama_in_one_message_a_call_that_names_its_tool()
     let result = |id: &str, content: &str| json!({ "role": "tool", "content": content, "tool_name": "lookup_order", "tool_call_id": id });
     assert_eq!(*first, result("call_a", "A-4471 is in transit"));
     assert_eq!(*second, result("call_b", "B-9 is in transit"));
+}
+
+#[tokio::test]
+async fn results_go_back_over_bedrock_in_one_user_message() {
+    let body = two_turns(TestedWire::Bedrock, Script::bedrock(), bedrock::Reply::new).await;
+    let call = |id: &str, order: &str| json!({ "toolUse": { "toolUseId": id, "name": "lookup_order", "input": { "order_id": order } } });
+    let result =
+        |id: &str, text: &str| json!({ "toolResult": { "toolUseId": id, "content": [{ "text": text }] } });
+    let calls = json!([{ "text": "Let me look." }, call("call_a", "A-4471"), call("call_b", "B-9")]);
+    let results = json!([result("call_a", "A-4471 is in transit"), result("call_b", "B-9 is in transit")]);
+    assert_eq!(
+        body["messages"].as_array().unwrap()[1..],
+        [json!({ "role": "assistant", "content": calls }), json!({ "role": "user", "content": results })]
+    );
 }
 
 #[tokio::test]

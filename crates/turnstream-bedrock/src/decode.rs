@@ -144,7 +144,10 @@ impl Converse {
         let index = required(parsed.index.get(), "contentBlockIndex")?;
         let fields = parsed.start.unwrap_or(RawFields(Vec::new()));
         // It is a union: the one field that it has is the block's kind.
-        let Some((kind, start)) = fields.0.iter().find(|(_, start)| start.get() != "null") else {
+        let is_known = |kind: &str| matches!(kind, "toolUse" | "toolResult" | "image");
+        let mut said: Vec<_> = fields.0.iter().filter(|(_, start)| start.get() != "null").collect();
+        said.sort_by_key(|(kind, _)| !is_known(kind));
+        let Some((kind, start)) = said.first() else {
             self.begin_blank(index, ledger);
             return Ok(());
         };

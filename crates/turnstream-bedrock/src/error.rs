@@ -21,14 +21,20 @@ pub(crate) fn refused(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
 /// The error of an exception in the stream, which has no status of its own.
 pub(crate) fn in_stream(exception: &str, data: &str) -> Error {
     let name = short_name(exception);
-    let error = match ErrorEnvelope::parse(data.as_bytes()) {
+    let envelope = ErrorEnvelope::parse(data.as_bytes());
+    let envelope = envelope.map(|mut envelope| {
+        envelope.code = Some(name.to_owned());
+        envelope
+    });
+    let is_retryable = is_retryable(name).or_else(|| envelope.as_ref()?.is_retryable());
+    let error = match envelope {
         Some(envelope) => envelope.into_error(ErrorKind::Provider),
         None => Error::new(
             ErrorKind::Provider,
             "the provider ended the stream in an exception and gave no reason",
         ),
     };
-    error.with_code(name).with_retryable(is_retryable(name).unwrap_or_default()).with_body(data.as_bytes())
+    error.with_code(name).with_retryable(is_retryable.unwrap_or_default()).with_body(data.as_bytes())
 }
 
 /// The error of a body that is an error object instead of a stream.
@@ -138,6 +144,8 @@ mod tests {
             ("validationException", false),
             ("somethingNewException", false),
             ("unknown", false),
+            // Gateways put other providers' words there.
+            ("server_error", true),
         ];
         for (name, is_retryable) in table {
             let error = in_stream(name, r#"{"message":"No.","p":"abc"}"#);

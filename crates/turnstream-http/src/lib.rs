@@ -55,6 +55,8 @@ mod connections;
 mod failure;
 mod retry;
 mod secrets;
+#[cfg(feature = "sigv4")]
+mod sigv4;
 mod timer;
 mod turn;
 
@@ -62,3 +64,7 @@ pub use authorize::{Attempt, Authorize, Bearer, BearerToken};
 pub use client::Client;
 pub use reqwest;
 pub use retry::RetryPolicy;
+#[cfg(feature = "aws-sdk")]
+pub use sigv4::AwsSdk;
+#[cfg(feature = "sigv4")]
+pub use sigv4::{AwsCredentials, AwsEnvironment, ProvideAwsCredentials, SigV4};

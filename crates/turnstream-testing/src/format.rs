@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     anthropic::Messages,
+    bedrock::Converse,
     gate::Gate,
     gemini::Responses as GeminiResponses,
     ollama::Chat,
@@ -55,9 +56,10 @@ pub(crate) struct Reader {
 }
 
 /// Every wire.
-pub(crate) static READERS: [Reader; 5] = [
+pub(crate) static READERS: [Reader; 6] = [
     Reader::of::<Messages>(),
     Reader::of::<Chat>(),
+    Reader::of::<Converse>(),
     Reader::of::<Completions>(),
     Reader::of::<Responses>(),
     Reader::of::<GeminiResponses>(),

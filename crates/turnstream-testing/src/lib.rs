@@ -32,6 +32,7 @@
 //! replay server, TLS.
 
 pub mod anthropic;
+pub mod bedrock;
 pub mod conformance;
 pub mod events;
 mod format;

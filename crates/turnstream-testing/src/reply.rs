@@ -14,6 +14,7 @@ use crate::{
 /// [`anthropic::Reply`](crate::anthropic::Reply), [`gemini::Reply`](crate::gemini::Reply),
 /// [`ollama::Reply`](crate::ollama::Reply),
 /// [`openai_chat::Reply`](crate::openai_chat::Reply),
+/// [`bedrock::Reply`](crate::bedrock::Reply),
 /// [`openai_responses::Reply`](crate::openai_responses::Reply); and
 /// [`events::Reply`](crate::events::Reply) is one without HTTP. The words are the same for all.
 ///
@@ -197,7 +198,7 @@ impl<W: HttpWire> Reply<OverHttp<W>> {
         self
     }
 
-    /// Says here that it is still alive: a ping, or a comment where the wire has none.
+    /// Says here that it is still alive: a ping, or a comment where the wire has none; nothing where it has neither.
     pub fn ping(self) -> Self {
         self.step(Step::Ping)
     }

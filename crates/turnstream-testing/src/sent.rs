@@ -71,13 +71,14 @@ pub struct SentResult {
     pub name: String,
     /// Its text; images and documents are left out.
     pub content: String,
-    /// Whether it is marked as an error. Only Anthropic Messages and Gemini have a mark for it.
+    /// Whether it is marked as an error. Only Anthropic Messages, Bedrock and Gemini have a mark for it.
     pub is_error: bool,
 }
 
 impl SentRequest {
     /// Reads a request to this path, whose end says which wire it is: `/messages`, `/api/chat`,
-    /// `/chat/completions`, `/responses`, `:streamGenerateContent`. `None` if it is no known wire's, or the body is not JSON.
+    /// `/chat/completions`, `/responses`, `:streamGenerateContent`, `/converse-stream`. `None` if it is no known
+    /// wire's, or the body is not JSON.
     pub fn read(path: &str, body: &[u8]) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default();
         let reader = READERS.iter().find(|reader| path.ends_with(reader.path_end))?;

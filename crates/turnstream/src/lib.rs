@@ -26,8 +26,12 @@ pub use turnstream_core::{
     Turn, TurnBuilder, TurnError, TurnFinished, TurnSource, TurnStarted, TurnStream, Usage, Warning,
     WireOptions,
 };
+#[cfg(feature = "aws-sdk")]
+pub use turnstream_http::AwsSdk;
 #[cfg(feature = "client")]
 pub use turnstream_http::{Attempt, Authorize, Bearer, BearerToken, Client, RetryPolicy, reqwest};
+#[cfg(feature = "sigv4")]
+pub use turnstream_http::{AwsCredentials, AwsEnvironment, ProvideAwsCredentials, SigV4};
 #[cfg(all(feature = "tools", feature = "schemars"))]
 pub use turnstream_tools::schemars;
 #[cfg(feature = "tools")]

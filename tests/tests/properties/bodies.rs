@@ -1,25 +1,26 @@
-//! Bodies of server-sent events or of JSON lines, taken apart and put together again. This reader shares nothing with the
-//! one that is tested.
+//! Bodies of server-sent events, of JSON lines or of AWS messages, taken apart and put together again. This
+//! reader shares nothing with the one that is tested.
 
 use std::ops::Range;
 
+use turnstream_testing::bedrock;
 use turnstream_tests::Framing;
 
 use crate::json::Json;
 
 /// The lines and frames of a body.
 pub(crate) struct Frames {
+    framing: Framing,
     pub(crate) list: Vec<Frame>,
     /// The offsets at which another frame can be put in: the start, and behind each blank line, or behind
     /// each line where lines are frames.
     pub(crate) boundaries: Vec<usize>,
-    /// Each line's content, and its end with the bytes that end it.
+    /// Each line's content, and its end with the bytes that end it. Messages have none.
     pub(crate) lines: Vec<(Range<usize>, usize)>,
 }
 
 /// One frame with data.
 pub(crate) struct Frame {
-    framing: Framing,
     pub(crate) event: String,
     pub(crate) data: String,
     /// Where it stands, its blank line or its line end with it.
@@ -39,18 +40,29 @@ impl Frame {
         let kind = self.json().and_then(|json| json.get("type")?.string());
         kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| self.event.clone())
     }
-
-    /// The same frame with other data, as bytes.
-    pub(crate) fn with_data(&self, data: &str) -> String {
-        match self.framing {
-            Framing::Sse => frame(&self.event, data),
-            Framing::Lines => line(data),
-        }
-    }
 }
 
 impl Frames {
     pub(crate) fn of(framing: Framing, body: &[u8]) -> Self {
+        match framing {
+            Framing::Messages => Self::of_messages(body),
+            Framing::Sse | Framing::Lines => Self::of_text(framing, body),
+        }
+    }
+
+    /// The messages up to the first that is torn or damaged.
+    fn of_messages(body: &[u8]) -> Self {
+        let (mut list, mut boundaries, mut start) = (Vec::new(), vec![0], 0);
+        while let Some((frame, length)) = read_message(&body[start..]) {
+            let end = start + length;
+            list.push(Frame { range: start..end, data_end: end, ..frame });
+            boundaries.push(end);
+            start = end;
+        }
+        Self { framing: Framing::Messages, list, boundaries, lines: Vec::new() }
+    }
+
+    fn of_text(framing: Framing, body: &[u8]) -> Self {
         let start = if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         let lines = lines_of(framing, body, start);
         if framing == Framing::Lines {
@@ -68,7 +80,16 @@ impl Frames {
             boundaries.push(*end);
         }
         list.extend(block.frame(block_start..body.len()));
-        Self { list, boundaries, lines }
+        Self { framing, list, boundaries, lines }
+    }
+
+    /// The bytes of a frame as this body has them.
+    pub(crate) fn frame(&self, event: &str, data: &str) -> Vec<u8> {
+        match self.framing {
+            Framing::Sse => frame(event, data).into_bytes(),
+            Framing::Lines => line(data).into_bytes(),
+            Framing::Messages => bedrock::frame(event, data),
+        }
     }
 
     /// Lines are frames, but for blank ones. A body that begins with no object has none.
@@ -80,13 +101,13 @@ impl Frames {
             if !data.trim().is_empty() {
                 let data_end = content.start + data.trim_end().len();
                 let (event, range) = (String::new(), content.start..*end);
-                list.push(Frame { framing: Framing::Lines, event, data, range, data_end });
+                list.push(Frame { event, data, range, data_end });
             }
             if *end > content.end {
                 boundaries.push(*end);
             }
         }
-        Self { list, boundaries, lines }
+        Self { framing: Framing::Lines, list, boundaries, lines }
     }
 
     /// Whether the body ends in the middle of a block.
@@ -111,7 +132,7 @@ pub(crate) fn edited(
     for (index, frame) in frames.list.iter().enumerate() {
         if let Some(data) = edit(index, frame) {
             edited.extend_from_slice(&body[start..frame.range.start]);
-            edited.extend_from_slice(frame.with_data(&data).as_bytes());
+            edited.extend_from_slice(&frames.frame(&frame.event, &data));
             start = frame.range.end;
         }
     }
@@ -120,8 +141,8 @@ pub(crate) fn edited(
 }
 
 /// The body with something put in.
-pub(crate) fn with_inserted(body: &[u8], place: usize, inserted: &str) -> Vec<u8> {
-    [&body[..place], inserted.as_bytes(), &body[place..]].concat()
+pub(crate) fn with_inserted(body: &[u8], place: usize, inserted: &[u8]) -> Vec<u8> {
+    [&body[..place], inserted, &body[place..]].concat()
 }
 
 /// The bytes of a JSON line.
@@ -136,6 +157,40 @@ pub(crate) fn frame(event: &str, data: &str) -> String {
 }
 
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The message that these bytes begin with, if all of it is there and its checksum holds, and its length.
+fn read_message(bytes: &[u8]) -> Option<(Frame, usize)> {
+    let number = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?) as usize);
+    let (length, headers) = (number(0)?, number(4)?);
+    let message = bytes.get(..length).filter(|message| message.len() >= headers + 16)?;
+    let (covered, checksum) = message.split_last_chunk::<4>()?;
+    if checksum32(covered) != u32::from_be_bytes(*checksum) {
+        return None;
+    }
+    let (mut rest, mut event) = (&covered[12..12 + headers], String::new());
+    while let [name_length, after @ ..] = rest {
+        let (name, after) = after.split_at(usize::from(*name_length));
+        // All of these have text, which is type 7.
+        let value_length = usize::from(u16::from_be_bytes([after[1], after[2]]));
+        let (value, after) = after[3..].split_at(value_length);
+        let value = str::from_utf8(value).unwrap();
+        match name {
+            b":event-type" => event = value.to_owned(),
+            b":exception-type" => event = format!("exception:{value}"),
+            _ => {}
+        }
+        rest = after;
+    }
+    let data = String::from_utf8_lossy(&covered[12 + headers..]).into_owned();
+    Some((Frame { event, data, range: 0..length, data_end: length }, length))
+}
+
+/// CRC-32 of IEEE 802.3, bit by bit.
+fn checksum32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ (0xEDB8_8320 & (sum & 1).wrapping_neg()))
+    })
+}
 
 fn lines_of(framing: Framing, body: &[u8], start: usize) -> Vec<(Range<usize>, usize)> {
     let (mut lines, mut start) = (Vec::new(), start);
@@ -185,6 +240,6 @@ impl Block {
     fn frame(self, range: Range<usize>) -> Option<Frame> {
         let Self { event, data, data_end } = self;
         let data = data.join("\n");
-        (!data.trim().is_empty()).then_some(Frame { framing: Framing::Sse, event, data, range, data_end })
+        (!data.trim().is_empty()).then_some(Frame { event, data, range, data_end })
     }
 }

@@ -4,10 +4,11 @@
 use std::{collections::BTreeSet, fmt::Write};
 
 use turnstream::{CallFinished, CallIndex, wire::is_json};
-use turnstream_testing::{Reply, anthropic, openai_chat, openai_responses};
+use turnstream_testing::{Reply, anthropic, bedrock, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
 
 use crate::{
+    bodies::{Frames, edited},
     events::{decode, finished},
     inputs::inputs,
     trial::{Trial, try_all},
@@ -68,10 +69,13 @@ fn check_cuts(wire: TestedWire, text: &str, cuts: &[usize], arguments: &str) {
     let body = match wire {
         TestedWire::Anthropic => turn(anthropic::Reply::new(), text, cuts).body(),
         TestedWire::Gemini | TestedWire::Ollama => panic!("calls come whole on this wire"),
+        TestedWire::Bedrock => turn(bedrock::Reply::new(), text, cuts).body(),
         TestedWire::OpenAiChat => turn(openai_chat::Reply::new(), text, cuts).body(),
         TestedWire::OpenAiResponses => turn(openai_responses::Reply::new(), text, cuts).body(),
     };
-    let events = decode(wire.decoder(), &with_escapes(&body));
+    let escaped =
+        edited(&body, &Frames::of(wire.framing(), &body), |_, frame| Some(with_escapes(&frame.data)));
+    let events = decode(wire.decoder(), &escaped);
     let want = CallFinished::new(CallIndex(0), "call_1", "write_file", arguments);
     assert_eq!(finished(&events).collect::<Vec<_>>(), [&want], "the turn ended in {:?}", events.last());
 }
@@ -97,16 +101,16 @@ fn in_halves(text: &str) -> String {
     halves
 }
 
-/// The body with an escape for each stand-in: half a pair each, however far apart they are.
-fn with_escapes(body: &[u8]) -> Vec<u8> {
-    let mut escaped = String::with_capacity(body.len());
-    for character in str::from_utf8(body).unwrap().chars() {
+/// The data with an escape for each stand-in: half a pair each, however far apart they are.
+fn with_escapes(data: &str) -> String {
+    let mut escaped = String::with_capacity(data.len());
+    for character in data.chars() {
         match u32::from(character).checked_sub(FIRST_STAND_IN).filter(|half| *half < 0x800) {
             Some(half) => write!(escaped, "\\u{:04x}", half + 0xD800).unwrap(),
             None => escaped.push(character),
         }
     }
-    escaped.into_bytes()
+    escaped
 }
 
 /// Where the private characters begin.
@@ -114,6 +118,5 @@ const FIRST_STAND_IN: u32 = 0xE000;
 
 #[test]
 fn halves_become_escapes_of_the_frame() {
-    let body = format!("data: \"{}\"", in_halves("é😀"));
-    assert_eq!(with_escapes(body.as_bytes()), b"data: \"\xC3\xA9\\ud83d\\ude00\"");
+    assert_eq!(with_escapes(&format!("\"{}\"", in_halves("é😀"))), "\"é\\ud83d\\ude00\"");
 }

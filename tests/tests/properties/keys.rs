@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use turnstream::{ErrorKind, Event, Reason};
-use turnstream_testing::{Reply, anthropic, openai_chat, openai_responses};
+use turnstream_testing::{Reply, anthropic, bedrock, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
 
 use crate::{
-    bodies::{Frame, edited},
+    bodies::{Frame, Frames, edited},
     events::finished_calls,
     inputs::{Input, inputs},
     json::Edits,
@@ -43,6 +43,7 @@ fn turns() -> Vec<&'static Input> {
         };
         let bodies = [
             (TestedWire::Anthropic, turn(anthropic::Reply::new(), calls()).body()),
+            (TestedWire::Bedrock, turn(bedrock::Reply::new(), calls()).body()),
             (TestedWire::OpenAiChat, turn(openai_chat::Reply::new(), calls()).body()),
             (TestedWire::OpenAiResponses, turn(openai_responses::Reply::new(), calls()).body()),
         ];
@@ -93,7 +94,6 @@ fn check_shuffles(input: &&Input, trial: &mut Trial) {
 fn check_one_id(input: &Input, trial: &mut Trial, body: &[u8]) {
     let mut want = finished_calls(&input.whole);
     let ids: Vec<String> = want.iter().map(|(id, ..)| id.clone()).collect();
-    let text = String::from_utf8_lossy(body).into_owned();
     // An id that is found elsewhere, too, cannot be replaced like this.
     let is_clear = ids
         .iter()
@@ -102,12 +102,14 @@ fn check_one_id(input: &Input, trial: &mut Trial, body: &[u8]) {
         return;
     }
     let quoted = |id: &str| format!("\"{id}\"");
-    let renamed = ids.iter().fold(text, |text, id| text.replace(&quoted(id), &quoted(&ids[0])));
+    let rename =
+        |text: &str| ids.iter().fold(text.to_owned(), |text, id| text.replace(&quoted(id), &quoted(&ids[0])));
+    let renamed = edited(body, &Frames::of(input.wire.framing(), body), |_, frame| Some(rename(&frame.data)));
     want.iter_mut().for_each(|(id, ..)| id.clone_from(&ids[0]));
     want.sort();
     trial.holds(
         || "all calls under one id, shuffled".to_owned(),
-        || assert_eq!(finished_calls(&input.decode(renamed.as_bytes())), want),
+        || assert_eq!(finished_calls(&input.decode(&renamed)), want),
     );
 }
 
@@ -157,7 +159,7 @@ fn check_keys(input: &&Input, trial: &mut Trial) {
         trial.holds(|| what.to_owned(), || assert_eq!(finished_calls(&input.decode(body)), want));
     };
     match input.wire {
-        TestedWire::Anthropic | TestedWire::Gemini | TestedWire::Ollama => {}
+        TestedWire::Anthropic | TestedWire::Bedrock | TestedWire::Gemini | TestedWire::Ollama => {}
         TestedWire::OpenAiChat => {
             same(trial, "ids at last, names everywhere", &with_late_ids(input, &roles));
             if is_one_after_the_other(&roles) {
@@ -195,7 +197,9 @@ fn check_keys(input: &&Input, trial: &mut Trial) {
 fn check_wrong_keys(input: &Input, roles: &[Option<(u64, Role)>], trial: &mut Trial) {
     let says_something = |frame: &Frame| {
         let text = frame.json().and_then(|json| {
-            let text = json.at(&["delta", "partial_json"]).or(json.get("delta"))?;
+            let text = [&["delta", "partial_json"][..], &["delta", "toolUse", "input"], &["delta"]]
+                .into_iter()
+                .find_map(|path| json.at(path))?;
             text.string()
         });
         text.is_some_and(|text| !text.is_empty())
@@ -265,7 +269,7 @@ fn with_late_ids(input: &Input, roles: &[Option<(u64, Role)>]) -> Vec<u8> {
 fn with_key(input: &Input, index: usize, key: Option<&str>) -> Vec<u8> {
     edited(&input.body, &input.frames, |position, frame| {
         let (json, mut edits) = (frame.json().filter(|_| position == index)?, Edits::default());
-        for name in ["index", "output_index", "item_id"] {
+        for name in ["index", "contentBlockIndex", "output_index", "item_id"] {
             match (json.get(name), key) {
                 (Some(value), Some(key)) if name == "item_id" => edits.replace(value, format!("\"{key}\"")),
                 (Some(value), Some(key)) => edits.replace(value, key),

@@ -35,8 +35,8 @@ fn line_ends_and_comments_do_not_matter() {
 
 fn check(input: &Input, trial: &mut Trial) {
     let Input { body, frames, .. } = input;
-    // A body that is no stream is shown in its error as it stands.
-    if frames.list.is_empty() {
+    // A body that is no stream is shown in its error as it stands, and messages have no lines.
+    if frames.list.is_empty() || frames.lines.is_empty() {
         return;
     }
     check_places(input, trial);
@@ -57,7 +57,7 @@ fn check(input: &Input, trial: &mut Trial) {
     let framing = input.wire.framing();
     let ends: &[&str] = match framing {
         Framing::Sse => &["\n", "\r\n", "\r"],
-        Framing::Lines => &["\n", "\r\n"],
+        Framing::Lines | Framing::Messages => &["\n", "\r\n"],
     };
     for end in ends {
         same(&format!("{end:?} at the end of each line"), &with_line_ends(input, |_, _| end));
@@ -109,7 +109,12 @@ fn check_places(input: &Input, trial: &mut Trial) {
         for nothing in nothings(input.wire) {
             trial.holds(
                 || format!("{nothing:?} at {place}"),
-                || assert_same(&input.decode(&with_inserted(&input.body, place, nothing)), &input.whole),
+                || {
+                    assert_same(
+                        &input.decode(&with_inserted(&input.body, place, nothing.as_bytes())),
+                        &input.whole,
+                    )
+                },
             );
         }
     }
@@ -122,6 +127,7 @@ fn nothings(wire: TestedWire) -> impl Iterator<Item = &'static str> {
     let nothings = match wire.framing() {
         Framing::Sse => NOTHINGS.as_slice(),
         Framing::Lines => BLANKS.as_slice(),
+        Framing::Messages => &[],
     };
     nothings.iter().copied().chain((wire == TestedWire::Anthropic).then_some(PING))
 }

@@ -80,7 +80,8 @@ fn check_frames(input: &Input, trial: &mut Trial) {
 }
 
 /// The pieces of news that can stand at a place of a body, named.
-fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
+fn news_at(input: &Input, place: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let frame = |event: &str, data: &str| input.frames.frame(event, data);
     let before: Vec<&Frame> = input.frames.list.iter().filter(|frame| frame.range.end <= place).collect();
     let latest =
         |name: &str| before.iter().rev().find_map(|frame| Some(frame.json()?.get(name)?.text.to_owned()));
@@ -89,7 +90,8 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
     let is_named = matches!(input.whole.first(), Some(Ok(Event::TurnStarted(start))) if start.id.is_some());
     let has_begun = !is_named || before.iter().any(is_start);
     if input.wire == TestedWire::Ollama {
-        return unknown_lines(input, before.is_empty());
+        let lines = unknown_lines(input, before.is_empty()).into_iter();
+        return lines.map(|(name, line)| (name, line.into_bytes())).collect();
     }
     let mut news = vec![(
         "an unknown event",
@@ -122,8 +124,22 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
                 ),
             ));
             if has_begun && !is_call_waiting(input, &before) {
-                news.push(("an unknown block", unknown_block(delta)));
+                news.push(("an unknown block", unknown_block(delta).into_bytes()));
             }
+        }
+        TestedWire::Bedrock => {
+            let index = latest("contentBlockIndex").unwrap_or_else(|| "0".to_owned());
+            news.push((
+                "an unknown event with known names",
+                frame(NEWS, r#"{"contentBlockIndex":"a","delta":7,"stopReason":"end_turn"}"#),
+            ));
+            news.push((
+                "an unknown delta",
+                frame(
+                    "contentBlockDelta",
+                    &format!(r#"{{"contentBlockIndex":{index},"delta":{{"x_news":"no"}}}}"#),
+                ),
+            ));
         }
         TestedWire::OpenAiChat => {
             news.push((
@@ -138,7 +154,7 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
                     r#"{"tool_calls":[{"index":77,"type":"x_news","x_news":{"name":"no"}}]}"#,
                 ),
             ] {
-                news.push((name, chunk(input, delta)));
+                news.push((name, chunk(input, delta).into_bytes()));
             }
         }
         TestedWire::OpenAiResponses => {
@@ -158,7 +174,7 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, String)> {
                 ),
             ));
             if has_begun {
-                news.push(("an unknown item", unknown_item()));
+                news.push(("an unknown item", unknown_item().into_bytes()));
             }
         }
     }

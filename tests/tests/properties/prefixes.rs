@@ -10,7 +10,6 @@ use turnstream_testing::conformance::check_laws;
 use turnstream_tests::TestedWire;
 
 use crate::{
-    bodies::{frame, line},
     events::{are_same, decode_pieces, finished, in_common, is_same},
     inputs::{Input, inputs},
     trial::{Trial, try_all},
@@ -143,6 +142,7 @@ fn is_given(events: &[Result<Event, Error>], whole: &[Result<Event, Error>]) -> 
 }
 
 fn check_errors(input: &Input, trial: &mut Trial) {
+    let frame = |event: &str, data: &str| input.frames.frame(event, data);
     let (code, error) = match input.wire {
         TestedWire::Gemini => (
             Some("UNAVAILABLE"),
@@ -151,10 +151,14 @@ fn check_errors(input: &Input, trial: &mut Trial) {
                 r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
             ),
         ),
-        TestedWire::Ollama => (None, line(r#"{"error":"The server had an error"}"#)),
+        TestedWire::Ollama => (None, frame("", r#"{"error":"The server had an error"}"#)),
         TestedWire::Anthropic => (
             Some("overloaded_error"),
             frame("error", r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#),
+        ),
+        TestedWire::Bedrock => (
+            Some("serviceUnavailableException"),
+            frame("exception:serviceUnavailableException", r#"{"message":"Unavailable"}"#),
         ),
         TestedWire::OpenAiChat => (
             Some("server_error"),
@@ -180,7 +184,7 @@ fn check_errors(input: &Input, trial: &mut Trial) {
                 let mut got: Vec<_> = events.by_ref().collect();
                 let before = got.len();
                 let had_ended = matches!(got.last(), Some(Ok(Event::TurnFinished(_)) | Err(_)));
-                decoder.feed(error.as_bytes(), &mut events);
+                decoder.feed(&error, &mut events);
                 decoder.feed(&input.body[place..], &mut events);
                 decoder.end(End::Closed, &mut events);
                 got.extend(events);

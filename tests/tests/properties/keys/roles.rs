@@ -22,6 +22,7 @@ pub(super) fn roles(input: &Input) -> Option<Vec<Option<(u64, Role)>>> {
             TestedWire::Anthropic => of_block(frame, &announced),
             // Calls come whole and have no key.
             TestedWire::Gemini | TestedWire::Ollama => return None,
+            TestedWire::Bedrock => of_content_block(frame, &announced),
             TestedWire::OpenAiChat => of_chunk(frame, &announced),
             TestedWire::OpenAiResponses => of_item(frame, &announced),
         };
@@ -70,6 +71,20 @@ fn of_block(frame: &Frame, announced: &[u64]) -> Said {
         ("content_block_start", true) => Said::Unclear,
         ("content_block_delta", true) => Said::Of(index, Role::Fragment),
         ("content_block_stop", true) => Said::Of(index, Role::End),
+        _ => Said::Nothing,
+    }
+}
+
+fn of_content_block(frame: &Frame, announced: &[u64]) -> Said {
+    let Some(json) = frame.json() else { return Said::Nothing };
+    let Some(index) = json.get("contentBlockIndex").and_then(Json::number) else { return Said::Nothing };
+    let is_server = |call: &Json<'_>| call.get("type").is_some_and(|kind| kind.text == "\"server_tool_use\"");
+    let is_call = json.at(&["start", "toolUse"]).is_some_and(|call| !is_server(call));
+    match (frame.event.as_str(), announced.contains(&index)) {
+        ("contentBlockStart", false) if is_call => Said::Of(index, Role::Announcement),
+        ("contentBlockStart", true) => Said::Unclear,
+        ("contentBlockDelta", true) => Said::Of(index, Role::Fragment),
+        ("contentBlockStop", true) => Said::Of(index, Role::End),
         _ => Said::Nothing,
     }
 }

@@ -10,6 +10,7 @@ pub(super) fn optional_members(wire: TestedWire, path: &str, object: &Json<'_>) 
         TestedWire::Anthropic => MESSAGES,
         TestedWire::Gemini => GEMINI,
         TestedWire::Ollama => OLLAMA,
+        TestedWire::Bedrock => CONVERSE,
         TestedWire::OpenAiChat => CHAT,
         TestedWire::OpenAiResponses => RESPONSES,
     };
@@ -125,6 +126,30 @@ const OLLAMA: &[Row] = &[
     row(".message", &["role", "content", "thinking", "images", "tool_calls"]),
     row(".message.tool_calls[]", &["id", "type"]),
     row(".message.tool_calls[].function", &["index", "arguments"]),
+];
+
+const CONVERSE: &[Row] = &[
+    row(
+        "",
+        &[
+            "p",
+            "start",
+            "delta",
+            "additionalModelResponseFields",
+            "trace",
+            "performanceConfig",
+            "serviceTier",
+        ],
+    ),
+    row(".start", &["toolUse", "toolResult", "image"]),
+    row(".start.toolUse", &["type"]),
+    row(".delta", &["text", "toolUse", "reasoningContent", "citation", "toolResult", "image"]),
+    row(".delta.reasoningContent", &["text", "signature", "redactedContent"]),
+    row(".delta.citation", &["title", "source", "sourceContent", "location"]),
+    row(
+        ".usage",
+        &["inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens", "cacheDetails"],
+    ),
 ];
 
 const CHAT: &[Row] = &[

@@ -44,7 +44,7 @@ fn check_reasons(input: &Input, trial: &mut Trial) {
         || "a cut for a reason".to_owned(),
         || {
             let word = match input.wire {
-                TestedWire::Anthropic => "max_tokens",
+                TestedWire::Anthropic | TestedWire::Bedrock => "max_tokens",
                 TestedWire::Gemini => "MAX_TOKENS",
                 TestedWire::Ollama | TestedWire::OpenAiChat => "length",
                 TestedWire::OpenAiResponses => "max_output_tokens",
@@ -90,6 +90,20 @@ fn is_last_word_a_call(input: &Input) -> bool {
             let last = blocks.next().and_then(|frame| frame.json()?.at(&["content_block", "type"])?.string());
             last.is_some_and(|kind| kind == "tool_use")
         }
+        TestedWire::Bedrock => {
+            let (mut begun, mut is_call) = (Vec::new(), false);
+            for frame in &input.frames.list {
+                let Some(json) = frame.json() else { continue };
+                let Some(index) = json.get("contentBlockIndex").and_then(Json::number) else { continue };
+                if frame.event == "contentBlockStart" || !begun.contains(&index) {
+                    begun.push(index);
+                    is_call = json.at(&["start", "toolUse"]).is_some_and(|call| {
+                        call.get("type").is_none_or(|kind| kind.text != "\"server_tool_use\"")
+                    });
+                }
+            }
+            is_call
+        }
         TestedWire::OpenAiChat => input.whole.iter().any(|event| matches!(event, Ok(Event::CallStarted(_)))),
         TestedWire::Gemini | TestedWire::Ollama | TestedWire::OpenAiResponses => false,
     }
@@ -113,6 +127,7 @@ fn with_reason(input: &Input, word: &str) -> Vec<u8> {
                 }
             }
             TestedWire::Ollama => replace_word(json.get("done_reason"), &word, &mut edits),
+            TestedWire::Bedrock => replace_word(json.get("stopReason"), &word, &mut edits),
             TestedWire::OpenAiChat => {
                 // The others are the provider's business.
                 let choices = json.get("choices").map(Json::elements).unwrap_or_default().iter();

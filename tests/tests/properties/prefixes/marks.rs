@@ -29,6 +29,7 @@ impl Marks {
             TestedWire::Anthropic => marks.read_messages(frames),
             TestedWire::Gemini => marks.read_parts(frames),
             TestedWire::Ollama => marks.read_lines(frames),
+            TestedWire::Bedrock => marks.read_converse(frames),
             TestedWire::OpenAiChat => marks.read_chat(frames),
             TestedWire::OpenAiResponses => marks.read_responses(frames),
         }
@@ -110,6 +111,42 @@ impl Marks {
             }
             if json.at(&["promptFeedback", "blockReason"]).is_some_and(says_something) {
                 self.end(frame, false);
+            }
+        }
+    }
+
+    /// As for Messages; blocks of text have no start, and only `messageStop` gives a reason.
+    fn read_converse(&mut self, frames: &[Frame]) {
+        let (mut started, mut open, mut stopped) = (Vec::new(), Vec::new(), 0);
+        for frame in frames {
+            let Some(json) = frame.json() else { continue };
+            let index = json.get("contentBlockIndex").and_then(Json::number);
+            let goes_on = match frame.event.as_str() {
+                "contentBlockStart" => {
+                    let call = json.at(&["start", "toolUse"]);
+                    let is_client = |call: &Json<'_>| {
+                        call.get("type").is_none_or(|kind| kind.text != "\"server_tool_use\"")
+                    };
+                    open.extend(call.is_some_and(is_client).then_some(index));
+                    true
+                }
+                "contentBlockDelta" => !started.contains(&index),
+                "contentBlockStop" => {
+                    if let Some(call) = open.iter().position(|known| *known == index) {
+                        open.swap_remove(call);
+                        stopped += 1;
+                    }
+                    false
+                }
+                "messageStop" => {
+                    self.end(frame, true);
+                    false
+                }
+                _ => false,
+            };
+            if goes_on {
+                started.push(index);
+                self.calls.extend(vec![frame.data_end; std::mem::take(&mut stopped)]);
             }
         }
     }

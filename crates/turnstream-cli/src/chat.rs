@@ -121,7 +121,10 @@ impl Chat {
 
     async fn partner(&self) -> Result<Partner> {
         if self.replay.is_empty() {
-            return Ok(Partner { client: Client::new(self.provider.build()?), _server: None });
+            return Ok(Partner {
+                client: self.provider.signed(Client::new(self.provider.build()?)),
+                _server: None,
+            });
         }
         let mut recordings = Recordings::load(&self.replay, self.pace, false)?;
         let wire = recordings.wire().to_owned();

@@ -53,7 +53,7 @@ impl Record {
 
     async fn ask(self, request: Request) -> Result<ExitCode> {
         let recorder = Recorder::new(self.provider.build()?);
-        let client = Client::new(recorder.clone()).retries(RetryPolicy::never());
+        let client = self.provider.signed(Client::new(recorder.clone())).retries(RetryPolicy::never());
         let mut turn = client.stream(&request);
         let mut code = ExitCode::from(UNFINISHED);
         loop {

@@ -5,6 +5,7 @@ use std::{str::FromStr, sync::Arc};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use turnstream::{
+    AwsEnvironment, Client, SigV4,
     anthropic::{self, Anthropic},
     bedrock::{self, Bedrock},
     cohere::Cohere,
@@ -77,6 +78,19 @@ impl Provider {
     pub(crate) fn build_at(&self, wire: &str, base_url: &str) -> Result<Arc<dyn Wire>> {
         let wire = self.wire.or_named(wire)?;
         wire.wire(self.model.as_deref().unwrap_or("model"), Some(base_url), &Key::Nowhere)
+    }
+
+    /// The client with the signatures that the wire wants, if it wants some and the environment holds what they
+    /// are made with. As with keys, they go to those who gave it out.
+    pub(crate) fn signed(&self, client: Client) -> Client {
+        let is_set = |variable: &str| std::env::var(variable).is_ok_and(|value| !value.trim().is_empty());
+        let is_asked = self.wire.wire == Some(WireName::BedrockConverse)
+            && self.base_url.is_none()
+            && self.key_from.is_none();
+        if is_asked && !is_set("AWS_BEARER_TOKEN_BEDROCK") && is_set("AWS_ACCESS_KEY_ID") {
+            return client.authorize(SigV4::new(AwsEnvironment));
+        }
+        client
     }
 
     fn build_for(&self, model: &str) -> Result<Arc<dyn Wire>> {

@@ -68,8 +68,9 @@ impl Spelling for Converse {
         let mut sent = SentRequest::of(body);
         sent.model = model_of(path);
         sent.system = content_text(&body["system"]);
-        sent.tools = strings(&body["toolConfig"]["tools"], |tool| tool["toolSpec"]["name"].as_str());
-        sent.tool_choice = read_tool_choice(&body["toolConfig"]["toolChoice"]);
+        let config = &body["toolConfig"];
+        sent.tools = strings(&config["tools"], |tool| tool.pointer("/toolSpec/name")?.as_str());
+        sent.tool_choice = read_tool_choice(&config["toolChoice"]);
         let messages = || body["messages"].as_array().into_iter().flatten();
         sent.check_roles(messages().filter_map(|message| message["role"].as_str()));
         let mut has_calls = false;
@@ -120,7 +121,7 @@ fn read_tool_choice(choice: &Value) -> Option<ToolChoice> {
     if choice.get("any").is_some() {
         return Some(ToolChoice::Required);
     }
-    choice["tool"]["name"].as_str().map(|name| ToolChoice::Tool(name.into()))
+    choice.pointer("/tool/name")?.as_str().map(|name| ToolChoice::Tool(name.into()))
 }
 
 /// The model in a path: `/model/{id}/converse-stream`, with its percent signs undone.

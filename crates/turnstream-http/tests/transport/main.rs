@@ -10,5 +10,7 @@ mod replies;
 mod requests;
 mod retries;
 mod secure;
+#[cfg(feature = "sigv4")]
+mod sigv4;
 mod support;
 mod timeouts;

@@ -209,6 +209,22 @@ async fn replay_serves_recordings_in_turn_until_it_is_interrupted() {
 }
 
 #[tokio::test]
+async fn replay_serves_once_where_that_is_asked_and_only_at_a_port_that_is_free() {
+    let recording = fixture("recorded/openai-chat/text");
+    let mut server = turnstream(&["replay", "--pace", "fast", "--once", &recording]).spawn().unwrap();
+    let first = BufReader::new(server.stdout.take().unwrap()).lines().next_line().await.unwrap().unwrap();
+    let address = first.strip_prefix("LISTENING ").unwrap();
+    let chat = ["chat", "--wire", "openai-chat", "--model", "m", "--base-url", address, "Hello"];
+    assert_eq!(say(&chat, "").await.code, 0);
+    let said = say(&chat, "").await;
+    assert_eq!(said.code, 3);
+    assert!(said.aside.contains("all recordings of this path have been served"), "{}", said.aside);
+
+    let port = address.rsplit(':').next().unwrap();
+    assert_eq!(say(&["replay", "--port", port, &recording], "").await.code, 1);
+}
+
+#[tokio::test]
 async fn chat_answers_from_recordings_and_runs_the_built_in_tools() {
     let recording = fixture("recorded/openai-responses/text");
     let everything = fixture("recorded");

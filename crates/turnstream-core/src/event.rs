@@ -637,4 +637,16 @@ mod tests {
         usage.update(Usage { input_tokens: Some(61), ..Usage::default() });
         assert_eq!(usage, Usage { input_tokens: Some(61), output_tokens: Some(1), ..Usage::default() });
     }
+
+    #[test]
+    fn secrets_are_masked_in_a_providers_raw_json_and_nothing_else_of_it_changes() {
+        let event = |raw: &str| ProviderEvent::new("news", RawJson::parse(raw).unwrap());
+        let secrets = ["sk-SECRET-1", "12345678"];
+        let masked = event(r#"{"a": 1.0,"echo":"x sk-SECRET-1"}"#).redacted(&secrets);
+        assert_eq!(masked.raw.as_str(), r#"{"a": 1.0,"echo":"x ***"}"#);
+        let innocent = event(r#"{"a": 1.0}"#);
+        assert_eq!(innocent.clone().redacted(&secrets), innocent);
+        // Without its digits the number is no JSON any more.
+        assert_eq!(event(r#"{"id":12345678}"#).redacted(&secrets).raw.as_str(), r#""***""#);
+    }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use turnstream_core::{ErrorKind, Request};
-use turnstream_http::RetryPolicy;
+use turnstream_http::{Client, RetryPolicy};
 
 use crate::support::{
-    Log, Server, Step, assert_kind, chunked, client, failure, hold, last_chunk, next, poll_once, poll_until,
-    sized, word, words,
+    Lines, Log, Server, Step, assert_kind, chunked, client, failure, hold, last_chunk, next, poll_once,
+    poll_until, sized, word, words,
 };
 
 fn good() -> Vec<Step> {
@@ -128,6 +128,31 @@ async fn the_last_error_is_the_one_that_is_told() {
     let mut turn = client(server.url()).stream(&Request::new());
     assert_kind(&failure(&mut turn).await, ErrorKind::Overloaded);
     assert_eq!(turn.head().unwrap().attempts, 3);
+}
+
+#[tokio::test]
+async fn the_other_form_of_a_refused_request_is_tried_once() {
+    let refusal = || vec![sized("422 Odd", "", "{}")];
+    let other = |url: &str| Client::new(Lines::new(url).other_body("{\"other\":1}"));
+    let server = Server::start([refusal(), good()]).await;
+    let mut turn = other(server.url()).stream(&Request::new());
+    assert_eq!((words(&mut turn).await, turn.attempts()), (GOOD.map(String::from).to_vec(), 2));
+    let bodies: Vec<String> = server
+        .requests()
+        .iter()
+        .map(|request| request.split_once("\r\n\r\n").unwrap().1.to_owned())
+        .collect();
+    assert_eq!(bodies, [serde_json::to_string(&Request::new()).unwrap(), "{\"other\":1}".to_owned()]);
+
+    let server = Server::start([refusal(), refusal(), good()]).await;
+    let error = failure(&mut other(server.url()).stream(&Request::new())).await;
+    assert_eq!((error.status(), server.counts().requests), (Some(422), 2));
+    // No attempt is left for it, and what is no refusal has no other form.
+    let server = Server::start([refusal(), vec![chunked(&["error quota"]), last_chunk()], good()]).await;
+    let once = other(server.url()).retries(RetryPolicy::never());
+    assert_kind(&failure(&mut once.stream(&Request::new())).await, ErrorKind::InvalidRequest);
+    assert_kind(&failure(&mut other(server.url()).stream(&Request::new())).await, ErrorKind::Provider);
+    assert_eq!(server.counts().requests, 2);
 }
 
 #[tokio::test]

@@ -7,23 +7,30 @@ use turnstream_core::{
 /// A wire whose frames are a word and its argument: `data: text Hello`.
 pub(crate) struct Lines {
     endpoint: Endpoint,
+    /// The body of the other form of every request, if there is one.
+    other_body: Option<&'static str>,
 }
 
 impl Lines {
     pub(crate) fn new(base_url: &str) -> Self {
-        Self { endpoint: Endpoint::new(base_url.to_owned(), KeyHeader::Bearer).key("sk-SECRET-1".to_owned()) }
+        let lines = Self::keyless(base_url);
+        Self { endpoint: lines.endpoint.key("sk-SECRET-1".to_owned()), ..lines }
     }
 
     pub(crate) fn keyless(base_url: &str) -> Self {
-        Self { endpoint: Endpoint::new(base_url.to_owned(), KeyHeader::Bearer) }
+        Self { endpoint: Endpoint::new(base_url.to_owned(), KeyHeader::Bearer), other_body: None }
     }
 
     pub(crate) fn key_header(self, key_header: KeyHeader) -> Self {
-        Self { endpoint: self.endpoint.key_header(key_header) }
+        Self { endpoint: self.endpoint.key_header(key_header), ..self }
     }
 
     pub(crate) fn header(self, name: &str, value: &str) -> Self {
-        Self { endpoint: self.endpoint.header(name, value.to_owned()) }
+        Self { endpoint: self.endpoint.header(name, value.to_owned()), ..self }
+    }
+
+    pub(crate) fn other_body(self, body: &'static str) -> Self {
+        Self { other_body: Some(body), ..self }
     }
 }
 
@@ -48,6 +55,13 @@ impl Wire for Lines {
 
     fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
         turnstream_core::refused(status, headers, body)
+    }
+
+    fn other_form(&self, request: &WireRequest, error: &Error) -> Option<WireRequest> {
+        assert!(error.status().is_some_and(|status| (400..500).contains(&status)));
+        let mut other = request.clone();
+        other.body = self.other_body?.into();
+        Some(other)
     }
 }
 

@@ -44,6 +44,9 @@
 //!
 //! Turns are polled inside a tokio runtime whose IO and time drivers are enabled.
 //!
+//! Every setting with its default, and every kind of error with what to do about it, stand in the project's
+//! `docs/transport.md` and `docs/errors.md`.
+//!
 //! # Not supported
 //!
 //! Compressed replies: providers that stream have no use for them, and proxies that compress hold a stream

@@ -174,3 +174,35 @@ async fn case_132_529_and_in_stream_kinds() {
         assert_eq!(error.is_retryable(), is_retryable, "{error}");
     }
 }
+
+/// Inside a stream with status 200, and before any output, a number counts as the status that it is.
+#[tokio::test]
+async fn case_132_529_and_in_stream_kinds_of_numbers() {
+    let table = [
+        (429, true),
+        (500, true),
+        (502, true),
+        (503, true),
+        (529, true),
+        (400, false),
+        (401, false),
+        (404, false),
+    ];
+    for (code, is_retried) in table {
+        let error = json!({ "error": { "message": "It says why.", "code": code } });
+        let failing = || Recording::new(format!("data: {error}\n\n"));
+        let good = Recording::from(openai_chat::Reply::new().text(["Hello."]).end());
+        let server = ReplayServer::start([failing(), good]).await.unwrap();
+        let retries = RetryPolicy::new().base_delay(Duration::ZERO);
+        let client = Client::new(OpenAiChat::new("m").base_url(server.base_url())).retries(retries);
+        let turn = client.stream(&Request::new().user("?")).into_turn().await;
+        assert_eq!(turn.is_ok(), is_retried, "{code}");
+        assert_eq!(server.requests().len(), if is_retried { 2 } else { 1 });
+        if let Err(error) = turn {
+            let error = error.error();
+            let text = code.to_string();
+            assert_eq!((error.kind(), error.status()), (ErrorKind::Provider, None));
+            assert_eq!((error.code(), error.message()), (Some(text.as_str()), "It says why."));
+        }
+    }
+}

@@ -4,13 +4,15 @@ set -euo pipefail
 cd "$(dirname "$0")"
 seed() { # TARGET WIRE
   mkdir -p "corpus/$1"
-  for body in ../fixtures/"$2"/*.{sse,json}; do
+  for body in ../fixtures/"$2"/*.{sse,json,bin}; do
     [ -f "$body" ] || continue
     # The last byte says how the body is cut.
     { cat "$body"; printf '\x40'; } >"corpus/$1/$(basename "${body%.*}")"
   done
 }
 seed anthropic_messages anthropic-messages
+seed bedrock_converse bedrock-converse
+seed bedrock_frames bedrock-converse
 seed gemini gemini
 seed openai_chat openai-chat
 seed openai_responses openai-responses

@@ -1,0 +1,7 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use turnstream_bedrock::Bedrock;
+use turnstream_core::Wire;
+
+fuzz_target!(|input: &[u8]| turnstream_fuzz::check(|| Bedrock::new("m", "us-east-1").decoder(), input));

@@ -11,12 +11,12 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use kit::{ANTHROPIC, CHAT, Kit, Log, RESPONSES, ended, failure, tail};
+use kit::{ANTHROPIC, BEDROCK, CHAT, GEMINI, Kit, Log, OLLAMA, RESPONSES, ended, failure, tail};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use turnstream::{
     Answer, Arguments, CallContext, Client, Error, ErrorKind, Image, Model, Request, Run, RunEvent, Schema,
-    Text, Tool, ToolChoice, ToolError, ToolLoop, ToolSource, TurnStream, openai_chat::OpenAiChat,
+    Text, Tool, ToolChoice, ToolError, ToolLoop, ToolSource, ToolSpec, TurnStream, openai_chat::OpenAiChat,
 };
 use turnstream_testing::{HttpWire, OverHttp, Reply, Script, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
@@ -32,10 +32,10 @@ fn messages(wire: TestedWire, body: &Value) -> &[Value] {
     body[name].as_array().unwrap()
 }
 
-/// An error result, as its wire says it: only one of them has a mark for it.
+/// An error result, as its wire says it: some have a mark for it.
 fn error_line(wire: TestedWire, id: &str, words: &str) -> String {
     match wire {
-        TestedWire::Anthropic => format!("result {id}: {words}"),
+        TestedWire::Anthropic | TestedWire::Bedrock | TestedWire::Gemini => format!("result {id}: {words}"),
         _ => format!("result {id}: Error: {words}"),
     }
 }
@@ -69,6 +69,9 @@ async fn case_100_results_in_call_order() {
     check(ANTHROPIC).await;
     check(CHAT).await;
     check(RESPONSES).await;
+    check(BEDROCK).await;
+    check(GEMINI).await;
+    check(OLLAMA).await;
 }
 
 #[tokio::test]
@@ -101,6 +104,9 @@ async fn case_101_one_handler_fails() {
     check(ANTHROPIC).await;
     check(CHAT).await;
     check(RESPONSES).await;
+    check(BEDROCK).await;
+    check(GEMINI).await;
+    check(OLLAMA).await;
 }
 
 #[tokio::test]
@@ -129,6 +135,8 @@ async fn case_102_cancel_while_tools_run() {
 
         // The caller goes on with what was handed back.
         let again = Request::new().messages(outcome.conversation).user("never mind");
+        // One wire wants the tools that a conversation has called.
+        let again = ["a", "b"].into_iter().map(ToolSpec::new).fold(again, Request::tool);
         let turn = client.stream(&again).into_turn().await.unwrap();
         assert_eq!(turn.text(), "I see.");
         let unknown = "The call was cancelled while it ran. Whether it had an effect is unknown.";
@@ -145,6 +153,9 @@ async fn case_102_cancel_while_tools_run() {
     check(ANTHROPIC).await;
     check(CHAT).await;
     check(RESPONSES).await;
+    check(BEDROCK).await;
+    check(GEMINI).await;
+    check(OLLAMA).await;
 }
 
 #[tokio::test]
@@ -175,6 +186,9 @@ async fn case_104_duplicate_call_ids() {
     check(ANTHROPIC).await;
     check(CHAT).await;
     check(RESPONSES).await;
+    check(BEDROCK).await;
+    check(GEMINI).await;
+    check(OLLAMA).await;
 }
 
 #[tokio::test]
@@ -292,6 +306,9 @@ async fn case_110_empty_tool_result() {
     check(ANTHROPIC).await;
     check(CHAT).await;
     check(RESPONSES).await;
+    check(BEDROCK).await;
+    check(GEMINI).await;
+    check(OLLAMA).await;
 }
 
 #[tokio::test]
@@ -409,6 +426,9 @@ async fn case_114_result_id_is_call_id() {
     check(ANTHROPIC).await;
     check(CHAT).await;
     check(RESPONSES).await;
+    check(BEDROCK).await;
+    check(GEMINI).await;
+    check(OLLAMA).await;
 }
 
 #[tokio::test]
@@ -449,6 +469,8 @@ async fn case_121_parallel_results_in_one_turn() {
             .await;
         assert_eq!(ended(&played.outcome), "max_turns");
         let again = Request::new().messages(played.outcome.conversation).user("go on");
+        // One wire wants the tools that a conversation has called.
+        let again = ["f", "g"].into_iter().map(ToolSpec::new).fold(again, Request::tool);
         let played = kit.play([kit.answer("Done.")], [], again).await;
         let request = &played.requests[0];
         (messages(kit.wire, &request.body).to_vec(), tail(request))
@@ -461,6 +483,12 @@ async fn case_121_parallel_results_in_one_turn() {
     let kinds: Vec<&Value> =
         anthropic[2]["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
     assert_eq!(kinds, ["tool_result", "tool_result", "text"]);
+    let (bedrock, said) = roles(BEDROCK).await;
+    assert_eq!(said, want);
+    let blocks = bedrock[2]["content"].as_array().unwrap();
+    let kinds: Vec<&String> = blocks.iter().flat_map(|block| block.as_object().unwrap().keys()).collect();
+    assert_eq!(bedrock.len(), 3);
+    assert_eq!(kinds, ["toolResult", "toolResult", "text"]);
     let (chat, said) = roles(CHAT).await;
     assert_eq!(said, want);
     let roles_of_chat: Vec<&Value> = chat.iter().map(|message| &message["role"]).collect();
@@ -479,6 +507,9 @@ async fn case_122_assistant_turn_without_text() {
     let reply = (ANTHROPIC.reply)().text([""]).call_raw("a", "f", "{}");
     let content = json!([{ "type": "tool_use", "id": "a", "name": "f", "input": {} }]);
     assert_eq!(assistant(ANTHROPIC, reply).await["content"], content);
+    let message = assistant(BEDROCK, (BEDROCK.reply)().text([""]).call_raw("a", "f", "{}")).await;
+    let call = json!({ "toolUse": { "toolUseId": "a", "name": "f", "input": {} } });
+    assert_eq!(message["content"], json!([call]));
     let message = assistant(CHAT, (CHAT.reply)().text([""]).call_raw("a", "f", "{}")).await;
     let message = message.as_object().unwrap();
     assert_eq!(message.get("content"), Some(&Value::Null));

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use turnstream::{ErrorKind, Outcome, Request, RunStatus, Tool, ToolError, ToolLoop};
 use turnstream_testing::{
-    HttpWire, OverHttp, Reply, Script, SentPart, SentRequest, anthropic, openai_chat, openai_responses,
+    HttpWire, OverHttp, Reply, Script, SentPart, SentRequest, anthropic, bedrock, gemini, ollama,
+    openai_chat, openai_responses,
 };
 use turnstream_tests::TestedWire;
 use wiremock::MockServer;
@@ -34,6 +35,19 @@ pub const CHAT: Kit<openai_chat::Completions> = Kit {
     reply: openai_chat::Reply::new,
     calls_word: "tool_calls",
 };
+
+pub const BEDROCK: Kit<bedrock::Converse> = Kit {
+    wire: TestedWire::Bedrock,
+    script: Script::bedrock,
+    reply: bedrock::Reply::new,
+    calls_word: "tool_use",
+};
+
+pub const GEMINI: Kit<gemini::Responses> =
+    Kit { wire: TestedWire::Gemini, script: Script::gemini, reply: gemini::Reply::new, calls_word: "STOP" };
+
+pub const OLLAMA: Kit<ollama::Chat> =
+    Kit { wire: TestedWire::Ollama, script: Script::ollama, reply: ollama::Reply::new, calls_word: "stop" };
 
 pub const RESPONSES: Kit<openai_responses::Responses> = Kit {
     wire: TestedWire::OpenAiResponses,

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 seed() { # TARGET WIRE
   mkdir -p "corpus/$1"
-  for body in ../fixtures/"$2"/*.{sse,json,bin}; do
+  for body in ../fixtures/"$2"/*.{sse,ndjson,json,bin}; do
     [ -f "$body" ] || continue
     # The last byte says how the body is cut.
     { cat "$body"; printf '\x40'; } >"corpus/$1/$(basename "${body%.*}")"
@@ -13,7 +13,9 @@ seed() { # TARGET WIRE
 seed anthropic_messages anthropic-messages
 seed bedrock_converse bedrock-converse
 seed bedrock_frames bedrock-converse
+seed cohere_v2 cohere-v2
 seed gemini gemini
+seed ollama ollama
 seed openai_chat openai-chat
 seed openai_responses openai-responses
 mkdir -p corpus/framing corpus/json

@@ -10,6 +10,7 @@ use turnstream::{
     Client, Error, Limits, RetryPolicy,
     anthropic::Anthropic,
     bedrock::Bedrock,
+    cohere::Cohere,
     gemini::Gemini,
     ollama::Ollama,
     openai_chat::OpenAiChat,
@@ -22,6 +23,8 @@ use turnstream::{
 pub enum TestedWire {
     /// Anthropic Messages.
     Anthropic,
+    /// Cohere's chat wire, version 2.
+    Cohere,
     /// Gemini.
     Gemini,
     /// Ollama's chat wire.
@@ -47,8 +50,15 @@ pub enum Framing {
 
 impl TestedWire {
     /// All wires.
-    pub const ALL: [Self; 6] =
-        [Self::Anthropic, Self::Gemini, Self::Ollama, Self::Bedrock, Self::OpenAiChat, Self::OpenAiResponses];
+    pub const ALL: [Self; 7] = [
+        Self::Anthropic,
+        Self::Bedrock,
+        Self::Cohere,
+        Self::Gemini,
+        Self::Ollama,
+        Self::OpenAiChat,
+        Self::OpenAiResponses,
+    ];
 
     /// The wire with this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -59,6 +69,7 @@ impl TestedWire {
     pub fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic-messages",
+            Self::Cohere => "cohere-v2",
             Self::Gemini => "gemini",
             Self::Ollama => "ollama",
             Self::Bedrock => "bedrock-converse",
@@ -72,7 +83,9 @@ impl TestedWire {
         match self {
             Self::Ollama => Framing::Lines,
             Self::Bedrock => Framing::Messages,
-            Self::Anthropic | Self::Gemini | Self::OpenAiChat | Self::OpenAiResponses => Framing::Sse,
+            Self::Anthropic | Self::Cohere | Self::Gemini | Self::OpenAiChat | Self::OpenAiResponses => {
+                Framing::Sse
+            }
         }
     }
 
@@ -94,6 +107,7 @@ impl TestedWire {
     pub fn decoder(self) -> Box<dyn Decode> {
         match self {
             Self::Anthropic => Anthropic::new("m").decoder(),
+            Self::Cohere => Cohere::new("m").decoder(),
             Self::Gemini => Gemini::new("m").decoder(),
             Self::Ollama => Ollama::new("m").decoder(),
             Self::Bedrock => Bedrock::new("m", "us-east-1").decoder(),
@@ -106,6 +120,7 @@ impl TestedWire {
     pub fn refused(self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
         match self {
             Self::Anthropic => Anthropic::new("m").refused(status, headers, body),
+            Self::Cohere => Cohere::new("m").refused(status, headers, body),
             Self::Gemini => Gemini::new("m").refused(status, headers, body),
             Self::Ollama => Ollama::new("m").refused(status, headers, body),
             Self::Bedrock => Bedrock::new("m", "us-east-1").refused(status, headers, body),
@@ -124,6 +139,10 @@ impl TestedWire {
         let url = format!("{server}/v1");
         let client = match self {
             Self::Anthropic => Client::new(Anthropic::new("m").key("secret").base_url(url).limits(limits)),
+            Self::Cohere => {
+                let url = format!("{server}/v2");
+                Client::new(Cohere::new("m").key("secret").base_url(url).limits(limits))
+            }
             Self::Gemini => Client::new(Gemini::new("m").key("secret").base_url(url).limits(limits)),
             Self::Ollama => {
                 let url = format!("{server}/api");

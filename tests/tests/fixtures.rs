@@ -20,6 +20,11 @@ fn the_fixtures_of_anthropic_messages_hold_however_they_are_cut() {
 }
 
 #[test]
+fn the_fixtures_of_cohere_hold_however_they_are_cut() {
+    check(TestedWire::Cohere);
+}
+
+#[test]
 fn the_fixtures_of_gemini_hold_however_they_are_cut() {
     check(TestedWire::Gemini);
 }

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use turnstream::{Error, Event, Message, Model, Part, Reason, Request, ResultPart, ToolChoice, Turn};
 use turnstream_testing::{
-    HttpWire, OverHttp, Reply, anthropic, bedrock,
+    HttpWire, OverHttp, Reply, anthropic, bedrock, cohere,
     conformance::{check_laws, cuts_do_not_matter, line},
     events, gemini, ollama, openai_chat, openai_responses,
     wiremock::{
@@ -50,6 +50,7 @@ fn bodies<W: HttpWire>() -> Vec<Vec<u8>> {
 fn every_reply_means_the_same_on_every_wire() {
     let wires = [
         (TestedWire::Anthropic, bodies::<anthropic::Messages>()),
+        (TestedWire::Cohere, bodies::<cohere::Chat>()),
         (TestedWire::Gemini, bodies::<gemini::Responses>()),
         (TestedWire::Ollama, bodies::<ollama::Chat>()),
         (TestedWire::Bedrock, bodies::<bedrock::Converse>()),
@@ -77,9 +78,10 @@ fn every_reply_means_the_same_on_every_wire() {
                 want.sort_by_key(place);
                 got.sort_by_key(place);
             }
-            if *wire == TestedWire::Ollama {
-                // Its errors have words only.
-                want.iter_mut().for_each(|event| drop(event.as_object_mut().unwrap().remove("code")));
+            if matches!(wire, TestedWire::Cohere | TestedWire::Ollama) {
+                // The errors of their streams have words only, or one code for all.
+                let both = want.iter_mut().chain(&mut got);
+                both.for_each(|event| drop(event.as_object_mut().unwrap().remove("code")));
             }
             assert_eq!(got, want, "{name}");
         }
@@ -92,14 +94,16 @@ fn a_reply_says_who_it_is_and_what_it_cost() {
         let reply = reply.id("id-7").model("model-7").ping().text(["Hi."]).usage(7, 8);
         let events = cuts_do_not_matter(|| wire.decoder(), &reply.body());
         let first: Value = serde_json::from_str(&line(&events[0])).unwrap();
-        // Ollama's replies have no id, and Bedrock's no model either.
+        // Ollama's replies have no id, Cohere's no model, and Bedrock's neither.
         let says = |word: &str, does: bool| if does { json!(word) } else { json!(null) };
         let id = says("id-7", !matches!(wire, TestedWire::Ollama | TestedWire::Bedrock));
-        assert_eq!((&first["id"], &first["model"]), (&id, &says("model-7", wire != TestedWire::Bedrock)));
+        let model = says("model-7", !matches!(wire, TestedWire::Cohere | TestedWire::Bedrock));
+        assert_eq!((&first["id"], &first["model"]), (&id, &model));
         let last: Value = serde_json::from_str(&line(events.last().unwrap())).unwrap();
         assert_eq!(last["usage"], json!({ "input_tokens": 7, "output_tokens": 8 }));
     }
     checked(TestedWire::Anthropic, anthropic::Reply::new());
+    checked(TestedWire::Cohere, cohere::Reply::new());
     checked(TestedWire::Gemini, gemini::Reply::new());
     checked(TestedWire::Ollama, ollama::Reply::new());
     checked(TestedWire::Bedrock, bedrock::Reply::new());
@@ -142,6 +146,7 @@ async fn matchers_tell_requests_apart_on_every_wire() {
         assert_eq!(error.code(), (wire != TestedWire::Ollama).then_some("no_match"));
     }
     checked(TestedWire::Anthropic, anthropic::Reply::new).await;
+    checked(TestedWire::Cohere, cohere::Reply::new).await;
     checked(TestedWire::Gemini, gemini::Reply::new).await;
     checked(TestedWire::Ollama, ollama::Reply::new).await;
     checked(TestedWire::Bedrock, bedrock::Reply::new).await;
@@ -172,7 +177,12 @@ async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
         assert!(matches(&asks_model("m")) && !matches(&asks_model("n")));
         assert!(matches(&system_text("Be brief.")) && !matches(&system_text("Be long.")));
         assert!(matches(&offers_tool("look")) && !matches(&offers_tool("see")));
-        assert_eq!(matches(&chooses_tools(ToolChoice::Tool("look".into()))), has_choice);
+        // Cohere's has none for one tool: that one is offered alone, and a call is required.
+        let choice = match wire {
+            TestedWire::Cohere => ToolChoice::Required,
+            _ => ToolChoice::Tool("look".into()),
+        };
+        assert_eq!(matches(&chooses_tools(choice)), has_choice);
         assert!(!matches(&chooses_tools(ToolChoice::Auto)));
         assert!(matches(&last_user_text("Where is it?")) && !matches(&last_user_text("Where?")));
         assert!(matches(&has_result_for("c1")) && !matches(&has_result_for("c2")));
@@ -186,6 +196,7 @@ async fn every_matcher_matches_its_request_on_every_wire_and_no_other() {
         assert!(sent[0].result("c1").unwrap().content.ends_with("sent"));
     }
     checked::<anthropic::Messages>(TestedWire::Anthropic).await;
+    checked::<cohere::Chat>(TestedWire::Cohere).await;
     checked::<gemini::Responses>(TestedWire::Gemini).await;
     checked::<ollama::Chat>(TestedWire::Ollama).await;
     checked::<bedrock::Converse>(TestedWire::Bedrock).await;

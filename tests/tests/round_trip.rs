@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use turnstream::{Event, Request, RunEvent, RunStatus, Tool, ToolLoop};
 use turnstream_testing::{
-    HttpWire, OverHttp, Reply, Script, anthropic, bedrock, gemini, ollama, openai_chat, openai_responses,
+    HttpWire, OverHttp, Reply, Script, anthropic, bedrock, cohere, gemini, ollama, openai_chat,
+    openai_responses,
 };
 use turnstream_tests::TestedWire;
 use wiremock::MockServer;
@@ -39,6 +40,20 @@ async fn results_go_back_over_anthropic_messages_in_one_user_message() {
     let ids: Vec<&Value> = results.iter().map(|result| &result["tool_use_id"]).collect();
     assert_eq!(ids, ["call_a", "call_b"]);
     assert!(results.iter().all(|result| result["type"] == "tool_result"));
+}
+
+#[tokio::test]
+async fn results_go_back_over_cohere_in_one_message_a_call_behind_the_plan() {
+    let body = two_turns(TestedWire::Cohere, Script::cohere(), cohere::Reply::new).await;
+    let messages = body["messages"].as_array().unwrap();
+    let [_, assistant, first, second] = messages.as_slice() else { panic!("{messages:#?}") };
+    // Text and calls do not go together: what was said before the calls is the plan.
+    assert_eq!((&assistant["tool_plan"], assistant.get("content")), (&json!("Let me look."), None));
+    let arguments: Vec<&Value> = assistant["tool_calls"].as_array().unwrap().iter().map(arguments).collect();
+    assert_eq!(arguments, [r#"{"order_id":"A-4471"}"#, r#"{"order_id":"B-9"}"#]);
+    let result = |id: &str, content: &str| json!({ "role": "tool", "tool_call_id": id, "content": content });
+    assert_eq!(*first, result("call_a", "A-4471 is in transit"));
+    assert_eq!(*second, result("call_b", "B-9 is in transit"));
 }
 
 #[tokio::test]

@@ -180,10 +180,6 @@ impl Reply {
     }
 
     fn message_end(&mut self, delta: Option<&Delta<'_>>, frame: Frame<'_>, ledger: &mut Ledger) {
-        self.end_plan(ledger);
-        for index in self.contents.keys().copied().collect::<Vec<_>>() {
-            self.end_content(index, ledger);
-        }
         if let Some(usage) = delta.and_then(|delta| delta.usage).and_then(usage) {
             ledger.usage(usage);
         }
@@ -192,6 +188,10 @@ impl Reply {
         let error = delta.and_then(|delta| delta.error).filter(|error| is_said(error));
         match reason(word) {
             Some(reason) if error.is_none() => {
+                self.end_plan(ledger);
+                for index in self.contents.keys().copied().collect::<Vec<_>>() {
+                    self.end_content(index, ledger);
+                }
                 if !word.is_empty() {
                     ledger.reason(reason, word);
                 }
@@ -218,6 +218,7 @@ impl Reply {
         let voice = match content.kind.as_ref().and_then(JsonText::as_str) {
             Some("text") => Voice::Text,
             Some("thinking") => Voice::Thinking,
+            Some(kind) if !kind.is_empty() => return ledger.news(kind, frame.data),
             _ => return ledger.news("content-start", frame.data),
         };
         self.begin(index, voice, ledger);

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     anthropic::Messages,
     bedrock::Converse,
+    cohere,
     gate::Gate,
     gemini::Responses as GeminiResponses,
     ollama::Chat,
@@ -56,8 +57,9 @@ pub(crate) struct Reader {
 }
 
 /// Every wire.
-pub(crate) static READERS: [Reader; 6] = [
+pub(crate) static READERS: [Reader; 7] = [
     Reader::of::<Messages>(),
+    Reader::of::<cohere::Chat>(),
     Reader::of::<Chat>(),
     Reader::of::<Converse>(),
     Reader::of::<Completions>(),

@@ -33,6 +33,7 @@
 
 pub mod anthropic;
 pub mod bedrock;
+pub mod cohere;
 pub mod conformance;
 pub mod events;
 mod format;

@@ -11,7 +11,8 @@ use crate::{
 };
 
 /// One reply of a model, said step by step. Each wire has its own:
-/// [`anthropic::Reply`](crate::anthropic::Reply), [`gemini::Reply`](crate::gemini::Reply),
+/// [`anthropic::Reply`](crate::anthropic::Reply), [`cohere::Reply`](crate::cohere::Reply),
+/// [`gemini::Reply`](crate::gemini::Reply),
 /// [`ollama::Reply`](crate::ollama::Reply),
 /// [`openai_chat::Reply`](crate::openai_chat::Reply),
 /// [`bedrock::Reply`](crate::bedrock::Reply),

@@ -76,7 +76,7 @@ pub struct SentResult {
 }
 
 impl SentRequest {
-    /// Reads a request to this path, whose end says which wire it is: `/messages`, `/api/chat`,
+    /// Reads a request to this path, whose end says which wire it is: `/messages`, `/v2/chat`, `/api/chat`,
     /// `/chat/completions`, `/responses`, `:streamGenerateContent`, `/converse-stream`. `None` if it is no known
     /// wire's, or the body is not JSON.
     pub fn read(path: &str, body: &[u8]) -> Option<Self> {
@@ -296,9 +296,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{anthropic, gemini, ollama, openai_chat, openai_responses};
+    use crate::{anthropic, cohere, gemini, ollama, openai_chat, openai_responses};
 
-    fn requests() -> [SentRequest; 5] {
+    fn requests() -> [SentRequest; 6] {
         [
             anthropic::read_request(&json!({
             "model": "m", "system": [{"type": "text", "text": "Be brief."}],
@@ -310,6 +310,17 @@ mod tests {
                     {"type": "tool_use", "id": "c1", "name": "lookup_order", "input": {"id": "A"}}]},
                 {"role": "user", "content": [
                     {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "sent"}]}]},
+            ]})),
+            cohere::read_request(&json!({
+            "model": "m",
+            "tools": [{"type": "function", "function": {"name": "lookup_order"}}],
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": [{"type": "text", "text": "Where is it?"}]},
+                {"role": "assistant", "tool_plan": "Let me look.", "tool_calls": [
+                    {"id": "c1", "type": "function",
+                     "function": {"name": "lookup_order", "arguments": "{\"id\":\"A\"}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "sent"},
             ]})),
             ollama::read_request(&json!({
             "model": "m",

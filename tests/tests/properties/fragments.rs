@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fmt::Write};
 
 use turnstream::{CallFinished, CallIndex, wire::is_json};
-use turnstream_testing::{Reply, anthropic, bedrock, openai_chat, openai_responses};
+use turnstream_testing::{Reply, anthropic, bedrock, cohere, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
 
 use crate::{
@@ -68,6 +68,7 @@ fn check(arguments: &&str, trial: &mut Trial) {
 fn check_cuts(wire: TestedWire, text: &str, cuts: &[usize], arguments: &str) {
     let body = match wire {
         TestedWire::Anthropic => turn(anthropic::Reply::new(), text, cuts).body(),
+        TestedWire::Cohere => turn(cohere::Reply::new(), text, cuts).body(),
         TestedWire::Gemini | TestedWire::Ollama => panic!("calls come whole on this wire"),
         TestedWire::Bedrock => turn(bedrock::Reply::new(), text, cuts).body(),
         TestedWire::OpenAiChat => turn(openai_chat::Reply::new(), text, cuts).body(),

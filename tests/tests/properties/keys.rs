@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use turnstream::{ErrorKind, Event, Reason};
-use turnstream_testing::{Reply, anthropic, bedrock, openai_chat, openai_responses};
+use turnstream_testing::{Reply, anthropic, bedrock, cohere, openai_chat, openai_responses};
 use turnstream_tests::TestedWire;
 
 use crate::{
@@ -44,6 +44,7 @@ fn turns() -> Vec<&'static Input> {
         let bodies = [
             (TestedWire::Anthropic, turn(anthropic::Reply::new(), calls()).body()),
             (TestedWire::Bedrock, turn(bedrock::Reply::new(), calls()).body()),
+            (TestedWire::Cohere, turn(cohere::Reply::new(), calls()).body()),
             (TestedWire::OpenAiChat, turn(openai_chat::Reply::new(), calls()).body()),
             (TestedWire::OpenAiResponses, turn(openai_responses::Reply::new(), calls()).body()),
         ];
@@ -159,7 +160,11 @@ fn check_keys(input: &&Input, trial: &mut Trial) {
         trial.holds(|| what.to_owned(), || assert_eq!(finished_calls(&input.decode(body)), want));
     };
     match input.wire {
-        TestedWire::Anthropic | TestedWire::Bedrock | TestedWire::Gemini | TestedWire::Ollama => {}
+        TestedWire::Anthropic
+        | TestedWire::Bedrock
+        | TestedWire::Cohere
+        | TestedWire::Gemini
+        | TestedWire::Ollama => {}
         TestedWire::OpenAiChat => {
             same(trial, "ids at last, names everywhere", &with_late_ids(input, &roles));
             if is_one_after_the_other(&roles) {
@@ -197,7 +202,8 @@ fn check_keys(input: &&Input, trial: &mut Trial) {
 fn check_wrong_keys(input: &Input, roles: &[Option<(u64, Role)>], trial: &mut Trial) {
     let says_something = |frame: &Frame| {
         let text = frame.json().and_then(|json| {
-            let text = [&["delta", "partial_json"][..], &["delta", "toolUse", "input"], &["delta"]]
+            let cohere = &["delta", "message", "tool_calls", "function", "arguments"][..];
+            let text = [&["delta", "partial_json"][..], &["delta", "toolUse", "input"], cohere, &["delta"]]
                 .into_iter()
                 .find_map(|path| json.at(path))?;
             text.string()

@@ -102,6 +102,18 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, Vec<u8>)> {
     )];
     match input.wire {
         TestedWire::Ollama => {}
+        TestedWire::Cohere => {
+            let index = latest("index").unwrap_or_else(|| "0".to_owned());
+            let known = r#"{"type":"x_news","index":"a","delta":{"message":[7]}}"#;
+            news.push(("an unknown event with known names", frame(NEWS, known)));
+            let delta = r#""delta":{"message":{"content":{"x_news":"no"}}}"#;
+            let data = format!(r#"{{"type":"content-delta","index":{index},{delta}}}"#);
+            news.push(("an unknown delta", frame("content-delta", &data)));
+            let start = r#""delta":{"message":{"content":{"type":"x_news","text":"no"}}}"#;
+            let data = format!(r#"{{"type":"content-start","index":4242,{start}}}"#);
+            let end = frame("content-end", r#"{"type":"content-end","index":4242}"#);
+            news.push(("an unknown content", frame("content-start", &data) + &end));
+        }
         TestedWire::Gemini => news.push((
             "a candidate that says nothing known",
             frame(

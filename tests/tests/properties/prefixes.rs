@@ -144,6 +144,13 @@ fn is_given(events: &[Result<Event, Error>], whole: &[Result<Event, Error>]) -> 
 fn check_errors(input: &Input, trial: &mut Trial) {
     let frame = |event: &str, data: &str| input.frames.frame(event, data);
     let (code, error) = match input.wire {
+        TestedWire::Cohere => (
+            Some("ERROR"),
+            frame(
+                "message-end",
+                r#"{"type":"message-end","delta":{"finish_reason":"ERROR","error":"The server had an error"}}"#,
+            ),
+        ),
         TestedWire::Gemini => (
             Some("UNAVAILABLE"),
             frame(

@@ -349,7 +349,7 @@ fn news_in_any_form_is_handed_on_and_nulls_say_nothing() {
             r#"{"type":"provider","name":"new-event","raw":"not json"}"#,
             r#"{"type":"provider","name":"unnamed","raw":[1]}"#,
             r#"{"type":"provider","name":"debug","raw":{"type":"debug","prompt":"p"}}"#,
-            r#"{"type":"provider","name":"content-start","raw":{"delta":{"message":{"content":{"type":"video"}}},"index":0,"type":"content-start"}}"#,
+            r#"{"type":"provider","name":"video","raw":{"delta":{"message":{"content":{"type":"video"}}},"index":0,"type":"content-start"}}"#,
             r#"{"type":"provider","name":"content-delta","raw":{"delta":{"message":{"content":{"frames":1}}},"index":0,"type":"content-delta"}}"#,
         ]
     );

@@ -20,6 +20,7 @@ pub(super) fn roles(input: &Input) -> Option<Vec<Option<(u64, Role)>>> {
     for frame in &input.frames.list {
         let role = match input.wire {
             TestedWire::Anthropic => of_block(frame, &announced),
+            TestedWire::Cohere => of_call(frame, &announced),
             // Calls come whole and have no key.
             TestedWire::Gemini | TestedWire::Ollama => return None,
             TestedWire::Bedrock => of_content_block(frame, &announced),
@@ -71,6 +72,18 @@ fn of_block(frame: &Frame, announced: &[u64]) -> Said {
         ("content_block_start", true) => Said::Unclear,
         ("content_block_delta", true) => Said::Of(index, Role::Fragment),
         ("content_block_stop", true) => Said::Of(index, Role::End),
+        _ => Said::Nothing,
+    }
+}
+
+fn of_call(frame: &Frame, announced: &[u64]) -> Said {
+    let Some(json) = frame.json() else { return Said::Nothing };
+    let Some(index) = json.get("index").and_then(Json::number) else { return Said::Nothing };
+    match (frame.kind().as_str(), announced.contains(&index)) {
+        ("tool-call-start", false) => Said::Of(index, Role::Announcement),
+        ("tool-call-start", true) => Said::Unclear,
+        ("tool-call-delta", true) => Said::Of(index, Role::Fragment),
+        ("tool-call-end", true) => Said::Of(index, Role::End),
         _ => Said::Nothing,
     }
 }

@@ -8,6 +8,7 @@ use crate::json::Json;
 pub(super) fn optional_members(wire: TestedWire, path: &str, object: &Json<'_>) -> Vec<&'static str> {
     let table = match wire {
         TestedWire::Anthropic => MESSAGES,
+        TestedWire::Cohere => COHERE,
         TestedWire::Gemini => GEMINI,
         TestedWire::Ollama => OLLAMA,
         TestedWire::Bedrock => CONVERSE,
@@ -57,6 +58,18 @@ const USAGE: &[&str] = &[
     "server_tool_use",
     "service_tier",
     "output_tokens_details",
+];
+
+const COHERE: &[Row] = &[
+    row("", &["id", "index", "delta"]),
+    row(".delta", &["message", "finish_reason", "usage", "error"]),
+    row(".delta.message", &["role", "content", "tool_plan", "tool_calls", "citations"]),
+    row(".delta.message.content", &["type", "text", "thinking"]),
+    row(".delta.message.tool_calls", &["id", "type", "function"]),
+    row(".delta.message.tool_calls.function", &["name", "arguments"]),
+    row(".delta.message.citations", &["sources", "content_index"]),
+    row(".delta.usage", &["tokens", "billed_units", "cached_tokens"]),
+    row(".delta.usage.tokens", &["input_tokens", "output_tokens", "reasoning_tokens"]),
 ];
 
 const GEMINI: &[Row] = &[

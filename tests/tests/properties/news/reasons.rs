@@ -45,7 +45,7 @@ fn check_reasons(input: &Input, trial: &mut Trial) {
         || {
             let word = match input.wire {
                 TestedWire::Anthropic | TestedWire::Bedrock => "max_tokens",
-                TestedWire::Gemini => "MAX_TOKENS",
+                TestedWire::Cohere | TestedWire::Gemini => "MAX_TOKENS",
                 TestedWire::Ollama | TestedWire::OpenAiChat => "length",
                 TestedWire::OpenAiResponses => "max_output_tokens",
             };
@@ -105,7 +105,7 @@ fn is_last_word_a_call(input: &Input) -> bool {
             is_call
         }
         TestedWire::OpenAiChat => input.whole.iter().any(|event| matches!(event, Ok(Event::CallStarted(_)))),
-        TestedWire::Gemini | TestedWire::Ollama | TestedWire::OpenAiResponses => false,
+        TestedWire::Cohere | TestedWire::Gemini | TestedWire::Ollama | TestedWire::OpenAiResponses => false,
     }
 }
 
@@ -120,6 +120,7 @@ fn with_reason(input: &Input, word: &str) -> Vec<u8> {
                     replace_word(json.at(&path), &word, &mut edits);
                 }
             }
+            TestedWire::Cohere => replace_word(json.at(&["delta", "finish_reason"]), &word, &mut edits),
             TestedWire::Gemini => {
                 let candidates = json.get("candidates").map(Json::elements).unwrap_or_default().iter();
                 for candidate in candidates {

@@ -9,11 +9,8 @@ use super::NEWS;
 /// The events without those that are about news only; the parts that are left are numbered anew.
 pub(super) fn without_news(events: &[Result<Event, Error>]) -> Vec<Result<Event, Error>> {
     let is_news = |event: &&Event| match event {
-        // A line of a wire whose frames have no names is known by what it says.
-        Event::Provider(provider) => {
-            provider.name.contains(NEWS)
-                || (provider.name == *"unnamed" && provider.raw.as_str().contains(NEWS))
-        }
+        // Frames without a name, or with a known one, are known by what they say.
+        Event::Provider(provider) => provider.name.contains(NEWS) || provider.raw.as_str().contains(NEWS),
         Event::PartFinished(finished) => finished
             .replay
             .as_ref()

@@ -27,6 +27,7 @@ impl Marks {
         let mut marks = Self { calls: Vec::new(), turn: usize::MAX, turn_if_reset: usize::MAX };
         match wire {
             TestedWire::Anthropic => marks.read_messages(frames),
+            TestedWire::Cohere => marks.read_cohere(frames),
             TestedWire::Gemini => marks.read_parts(frames),
             TestedWire::Ollama => marks.read_lines(frames),
             TestedWire::Bedrock => marks.read_converse(frames),
@@ -78,6 +79,17 @@ impl Marks {
             let reasons = [["delta", "stop_reason"], ["message", "stop_reason"]];
             if reasons.iter().any(|path| json.at(path).is_some_and(says_something)) {
                 self.end(frame, true);
+            }
+        }
+    }
+
+    /// A call has an end of its own, and so has the message.
+    fn read_cohere(&mut self, frames: &[Frame]) {
+        for frame in frames.iter().filter(|frame| frame.json().is_some()) {
+            match frame.kind().as_str() {
+                "tool-call-end" => self.calls.push(frame.data_end),
+                "message-end" => self.end(frame, true),
+                _ => {}
             }
         }
     }

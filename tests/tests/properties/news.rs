@@ -112,7 +112,7 @@ fn news_at(input: &Input, place: usize) -> Vec<(&'static str, Vec<u8>)> {
             let start = r#""delta":{"message":{"content":{"type":"x_news","text":"no"}}}"#;
             let data = format!(r#"{{"type":"content-start","index":4242,{start}}}"#);
             let end = frame("content-end", r#"{"type":"content-end","index":4242}"#);
-            news.push(("an unknown content", frame("content-start", &data) + &end));
+            news.push(("an unknown content", [frame("content-start", &data), end].concat()));
         }
         TestedWire::Gemini => news.push((
             "a candidate that says nothing known",

@@ -564,3 +564,52 @@ fn nulls_say_nothing() {
         ]
     );
 }
+
+#[test]
+fn whatever_stands_in_good_messages_gives_one_end_and_the_same_however_it_is_cut() {
+    let plain = [
+        ("messageStart", r#"{"role":"assistant"}"#),
+        ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"text":"a\ud83d\ude00"}}"#),
+        ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"YQ=="}}}"#),
+        ("contentBlockStart", r#"{"contentBlockIndex":1,"start":{"toolUse":{"toolUseId":"t","name":"f"}}}"#),
+        ("contentBlockDelta", r#"{"contentBlockIndex":1,"delta":{"toolUse":{"input":"{\"x\":1}"}}}"#),
+        ("contentBlockStop", r#"{"contentBlockIndex":1}"#),
+        ("exception:throttlingException", r#"{"message":"Slow down."}"#),
+        ("messageStop", r#"{"stopReason":"tool_use"}"#),
+        ("metadata", r#"{"usage":{"inputTokens":1,"outputTokens":2},"trace":{}}"#),
+    ];
+    let letters: Vec<char> = "{}[]\":,0129\\ndutrue eé".chars().collect();
+    // A multiplicative generator: the same bodies in every run.
+    let mut state = 1_u64;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    for _ in 0..2000 {
+        let mut pieces = Vec::new();
+        for _ in 0..=random(10) {
+            let (mut name, payload) = plain[random(plain.len())];
+            if random(20) == 0 {
+                name = plain[random(plain.len())].0;
+            }
+            let mut payload: Vec<char> = payload.chars().collect();
+            if random(4) == 0 {
+                let at = random(payload.len());
+                match random(3) {
+                    0 => payload[at] = letters[random(letters.len())],
+                    1 => payload.insert(at, letters[random(letters.len())]),
+                    _ => payload.truncate(at),
+                }
+            }
+            let payload: String = payload.into_iter().collect();
+            pieces.push(match name.strip_prefix("exception:") {
+                Some(name) => message(&[(":exception-type", name), (":message-type", "exception")], &payload),
+                None => text_frame(name, &payload),
+            });
+        }
+        let lines = lines(&pieces);
+        let is_end = |line: &&String| line.contains("\"turn_finished\"") || !line.starts_with('{');
+        assert_eq!(lines.iter().filter(is_end).count(), 1, "{lines:?}");
+        assert!(lines.last().as_ref().is_some_and(is_end), "{lines:?}");
+    }
+}

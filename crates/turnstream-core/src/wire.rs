@@ -34,6 +34,12 @@ pub trait Wire: Send + Sync + 'static {
         let _ = (request, error);
         None
     }
+
+    /// Told of each attempt as it was sent, with credentials that were found out for it, before its reply is
+    /// read. Nothing by default; for wires that wrap another and keep what passes.
+    fn sent(&self, request: &WireRequest) {
+        let _ = request;
+    }
 }
 
 impl<W: Wire + ?Sized> Wire for Arc<W> {
@@ -59,6 +65,10 @@ impl<W: Wire + ?Sized> Wire for Arc<W> {
 
     fn other_form(&self, request: &WireRequest, error: &Error) -> Option<WireRequest> {
         (**self).other_form(request, error)
+    }
+
+    fn sent(&self, request: &WireRequest) {
+        (**self).sent(request);
     }
 }
 

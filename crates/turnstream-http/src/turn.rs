@@ -227,6 +227,7 @@ impl HttpTurn {
                 Poll::Ready(Sent { attempt, response }) => {
                     self.secrets = attempt.request().secrets();
                     self.secrets.extend(self.client.connections.secrets());
+                    self.client.wire.sent(attempt.request());
                     self.sent = Some(attempt);
                     match response {
                         Ok(response) => self.take_head(response),

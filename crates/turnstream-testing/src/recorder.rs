@@ -20,8 +20,8 @@ use crate::recorded::{
 /// body, which may be a little later than its last event would have come without a recorder. Turns are
 /// recorded one at a time; of a turn that is retried the last attempt is kept.
 ///
-/// The keys of the wire are masked. What a client adds to a request by itself (`Client::authorize`) is not seen
-/// here, and not kept; name such a secret with [`mask`](Self::mask), in case a reply echoes it.
+/// The keys of the wire are masked, and so are those that a client finds out for an attempt
+/// (`Client::authorize`). Name secrets that neither knows with [`mask`](Self::mask), in case a reply echoes them.
 ///
 /// ```
 /// use turnstream::{Client, Request, openai_chat::OpenAiChat};
@@ -186,6 +186,17 @@ impl<W: Wire> Wire for Recorder<W> {
         let other = self.wire.other_form(request, error)?;
         self.begin(&other);
         Some(other)
+    }
+
+    fn sent(&self, request: &WireRequest) {
+        // Credentials of one attempt are secrets, too.
+        let draft = lock(&self.kept).draft.clone();
+        if let Some(draft) = draft {
+            let mut draft = lock(&draft);
+            draft.request.headers = mask_request_headers(request);
+            draft.secrets = Secrets::of(request);
+        }
+        self.wire.sent(request);
     }
 }
 

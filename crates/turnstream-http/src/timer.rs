@@ -11,11 +11,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// Far enough away never to come, and near enough for every platform's clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// One timer for whatever a turn waits for next, bounded by the turn's total. It is allocated once and only
-/// moved afterwards.
+/// One timer for whatever a turn waits for next, bounded by the turn's total.
+///
+/// It is armed with every chunk and hardly ever goes off, so arming it only notes the time: the runtime's timer is
+/// moved when it goes off too early, which is once in a timeout and not once in a chunk.
 #[derive(Default)]
 pub(crate) struct Timer {
+    /// Goes off at the armed time or earlier.
     sleep: Option<Pin<Box<Sleep>>>,
+    armed: Option<Instant>,
     total: Option<Instant>,
 }
 
@@ -39,7 +43,9 @@ impl Timer {
     pub(crate) fn arm(&mut self, wait: Option<Duration>) {
         let armed = after(wait.unwrap_or(NEVER));
         let at = self.total.map_or(armed, |total| total.min(armed));
+        self.armed = Some(at);
         match &mut self.sleep {
+            Some(sleep) if sleep.deadline() <= at => {}
             Some(sleep) => sleep.as_mut().reset(at),
             None => self.sleep = Some(Box::pin(sleep_until(at))),
         }
@@ -47,9 +53,14 @@ impl Timer {
 
     /// Waits for what was armed.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Expired> {
-        let Some(sleep) = &mut self.sleep else { return Poll::Pending };
-        ready!(sleep.as_mut().poll(context));
-        Poll::Ready(if self.is_total_over() { Expired::Total } else { Expired::Armed })
+        let (Some(sleep), Some(armed)) = (&mut self.sleep, self.armed) else { return Poll::Pending };
+        loop {
+            ready!(sleep.as_mut().poll(context));
+            if sleep.deadline() >= armed {
+                return Poll::Ready(if self.is_total_over() { Expired::Total } else { Expired::Armed });
+            }
+            sleep.as_mut().reset(armed);
+        }
     }
 
     /// Whether the turn's total has run out. A body that never pauses never waits for the timer.

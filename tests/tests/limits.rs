@@ -20,7 +20,7 @@ const DEPTH: usize = 100_000;
 
 #[test]
 fn a_frame_over_the_limit_is_refused_at_its_first_byte_too_many() {
-    for wire in BenchWire::ALL {
+    for wire in BenchWire::FRAGMENTS {
         let frame = format!("data: {}", "x".repeat(1000));
         for body in [frame.clone(), format!("{frame}\n\n"), format!("{}{frame}\n\n", opening(wire))] {
             let events = events_of(wire, Limits::new().frame_bytes(512), body.as_bytes());
@@ -59,7 +59,7 @@ fn arguments_over_the_limit_are_refused_with_the_fragment_that_goes_over() {
 
 #[test]
 fn arguments_that_come_whole_are_held_to_the_limit_too() {
-    for wire in BenchWire::ALL {
+    for wire in BenchWire::FRAGMENTS {
         let body = whole_call(wire, r#"{"order_id":"A-4471"}"#);
         let events = events_of(wire, Limits::new().argument_bytes(12), body.as_bytes());
         assert_over(&events, "argument_bytes", 21, 12);
@@ -120,7 +120,7 @@ fn a_part_too_many_is_refused() {
 
 #[test]
 fn an_unknown_field_may_be_nested_without_end() {
-    for wire in BenchWire::ALL {
+    for wire in BenchWire::FRAGMENTS {
         let plain = events_of(wire, Limits::new(), text(wire, "").as_bytes());
         let extra = format!(r#","news":{}"#, nested(DEPTH));
         let deep = once(wire, text(wire, &extra).as_bytes());
@@ -131,7 +131,7 @@ fn an_unknown_field_may_be_nested_without_end() {
 
 #[test]
 fn arguments_that_come_as_an_object_may_be_nested_without_end() {
-    for wire in BenchWire::ALL {
+    for wire in BenchWire::FRAGMENTS {
         let arguments = format!(r#"{{"a":{}}}"#, nested(DEPTH));
         let events = once(wire, whole_call(wire, &arguments).as_bytes());
         assert!(events.iter().all(Result::is_ok), "{}", wire.name());
@@ -151,7 +151,7 @@ fn arguments_that_come_as_an_object_may_be_nested_without_end() {
 
 #[test]
 fn an_event_of_the_providers_may_be_nested_without_end() {
-    for wire in BenchWire::ALL {
+    for wire in BenchWire::FRAGMENTS {
         let news = match wire {
             BenchWire::OpenAiChat => format!(r#"{{"object":"news","what":{}}}"#, nested(DEPTH)),
             _ => format!(r#"{{"type":"news","what":{}}}"#, nested(DEPTH)),
@@ -170,7 +170,7 @@ fn an_event_of_the_providers_may_be_nested_without_end() {
 
 #[test]
 fn an_error_may_be_nested_without_end() {
-    for wire in BenchWire::ALL {
+    for wire in BenchWire::FRAGMENTS {
         let error = format!(
             r#"{{"type":"error","error":{{"type":"api_error","message":"No.","why":{}}}}}"#,
             nested(DEPTH)
@@ -190,7 +190,7 @@ fn an_error_may_be_nested_without_end() {
 
 #[test]
 fn nesting_that_never_closes_is_a_bad_frame() {
-    for wire in BenchWire::ALL {
+    for wire in BenchWire::FRAGMENTS {
         let open = "[".repeat(DEPTH);
         for body in [
             text(wire, &format!(r#","news":{open}"#)),
@@ -257,6 +257,7 @@ fn opening(wire: BenchWire) -> String {
         BenchWire::Anthropic => anthropic::Reply::new().cut().body(),
         BenchWire::OpenAiChat => openai_chat::Reply::new().cut().body(),
         BenchWire::OpenAiResponses => openai_responses::Reply::new().cut().body(),
+        BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
     };
     String::from_utf8(body).unwrap()
 }
@@ -275,6 +276,7 @@ fn text(wire: BenchWire, extra: &str) -> String {
             BenchWire::OpenAiResponses => format!(
                 r#"{{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"Hi."{extra}}}"#
             ),
+            BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
         },
     )
 }
@@ -293,6 +295,7 @@ fn whole_call(wire: BenchWire, arguments: &str) -> String {
             BenchWire::OpenAiResponses => format!(
                 r#"{{"type":"response.output_item.done","output_index":0,"item":{{"type":"function_call","id":"1","call_id":"1","name":"f","arguments":{arguments}}}}}"#
             ),
+            BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
         },
     )
 }
@@ -307,6 +310,7 @@ fn turn(wire: BenchWire, frame: &str) -> String {
         }
         BenchWire::OpenAiChat => openai_chat::Reply::new().raw(frame).body(),
         BenchWire::OpenAiResponses => openai_responses::Reply::new().raw(frame).body(),
+        BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
     };
     String::from_utf8(body).unwrap()
 }

@@ -1,6 +1,7 @@
 //! How each wire writes a reply, in the fields and the order in which its provider does.
 
 mod anthropic;
+mod gemini;
 mod openai_chat;
 mod openai_responses;
 
@@ -8,6 +9,7 @@ use std::str::FromStr;
 
 use turnstream_anthropic::Anthropic;
 use turnstream_core::{Decode, Limits, Wire};
+use turnstream_gemini::Gemini;
 use turnstream_http::Client;
 use turnstream_openai_chat::OpenAiChat;
 use turnstream_openai_responses::OpenAiResponses;
@@ -23,11 +25,16 @@ pub enum BenchWire {
     OpenAiChat,
     /// OpenAI Responses.
     OpenAiResponses,
+    /// Gemini's generateContent.
+    Gemini,
 }
 
 impl BenchWire {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini];
+
+    /// Those on which a call's arguments come in fragments.
+    pub const FRAGMENTS: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
 
     /// The wire's name.
     pub fn name(self) -> &'static str {
@@ -35,6 +42,7 @@ impl BenchWire {
             Self::Anthropic => "anthropic-messages",
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
+            Self::Gemini => "gemini",
         }
     }
 
@@ -44,6 +52,7 @@ impl BenchWire {
             Self::Anthropic => Anthropic::new(MODEL).limits(limits).decoder(),
             Self::OpenAiChat => OpenAiChat::new(MODEL).limits(limits).decoder(),
             Self::OpenAiResponses => OpenAiResponses::new(MODEL).limits(limits).decoder(),
+            Self::Gemini => Gemini::new(MODEL).limits(limits).decoder(),
         }
     }
 
@@ -54,6 +63,7 @@ impl BenchWire {
             Self::Anthropic => Client::new(Anthropic::new(MODEL).key(key).base_url(base_url)),
             Self::OpenAiChat => Client::new(OpenAiChat::new(MODEL).key(key).base_url(base_url)),
             Self::OpenAiResponses => Client::new(OpenAiResponses::new(MODEL).key(key).base_url(base_url)),
+            Self::Gemini => Client::new(Gemini::new(MODEL).key(key).base_url(base_url)),
         }
     }
 
@@ -62,6 +72,7 @@ impl BenchWire {
             Self::Anthropic => Box::new(anthropic::Writer::start()),
             Self::OpenAiChat => Box::new(openai_chat::Writer::start()),
             Self::OpenAiResponses => Box::new(openai_responses::Writer::start()),
+            Self::Gemini => Box::new(gemini::Writer::start()),
         }
     }
 }

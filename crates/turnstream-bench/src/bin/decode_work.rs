@@ -8,7 +8,7 @@ use turnstream_core::{CallPreview, End, Event, Events, Limits, TurnBuilder};
 const USAGE: &str = "\
 usage: decode_work WIRE SHAPE SIZE CHUNK [none | floor]
 
-  WIRE   anthropic-messages, openai-chat, openai-responses
+  WIRE   anthropic-messages, openai-chat, openai-responses, gemini
   SHAPE  SIZE
   text          deltas of one text
   tools         fragments of each of sixteen calls

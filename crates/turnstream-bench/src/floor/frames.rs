@@ -13,6 +13,7 @@ pub(super) fn read(wire: BenchWire, data: &str, turn: &mut FloorTurn) -> Result<
         BenchWire::OpenAiChat if data.trim_end() == "[DONE]" => {}
         BenchWire::OpenAiChat => serde_json::from_str::<openai_chat::Chunk<'_>>(data)?.say(turn),
         BenchWire::OpenAiResponses => serde_json::from_str::<openai_responses::Frame<'_>>(data)?.say(turn),
+        BenchWire::Gemini => serde_json::from_str::<gemini::Frame<'_>>(data)?.say(turn),
     }
     Ok(())
 }
@@ -184,6 +185,69 @@ mod openai_responses {
                     turn.reason = Some(response.status.to_owned());
                 }
                 _ => {}
+            }
+        }
+    }
+}
+
+mod gemini {
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+
+    use super::{FloorTurn, Text};
+
+    #[derive(Deserialize)]
+    pub(super) struct Frame<'f> {
+        #[serde(borrow)]
+        candidates: Vec<Candidate<'f>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Candidate<'f> {
+        #[serde(borrow)]
+        content: Content<'f>,
+        finish_reason: Option<&'f str>,
+    }
+
+    #[derive(Deserialize)]
+    struct Content<'f> {
+        #[serde(borrow)]
+        parts: Vec<Part<'f>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Part<'f> {
+        #[serde(borrow)]
+        text: Option<Text<'f>>,
+        function_call: Option<Call<'f>>,
+    }
+
+    #[derive(Deserialize)]
+    struct Call<'f> {
+        name: &'f str,
+        id: Option<&'f str>,
+        #[serde(borrow)]
+        args: &'f RawValue,
+    }
+
+    impl Frame<'_> {
+        pub(super) fn say(self, turn: &mut FloorTurn) {
+            for candidate in self.candidates {
+                for part in candidate.content.parts {
+                    if let Some(Text(text)) = part.text {
+                        turn.text(&text);
+                    }
+                    if let Some(call) = part.function_call {
+                        let place = turn.calls.len();
+                        turn.call(place, call.id.unwrap_or_default(), call.name);
+                        turn.fragment(place, call.args.get());
+                    }
+                }
+                if let Some(reason) = candidate.finish_reason {
+                    turn.reason = Some(reason.to_owned());
+                }
             }
         }
     }

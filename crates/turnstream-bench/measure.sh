@@ -17,6 +17,8 @@ trap 'rm -rf "$scratch"' EXIT
 rounds="${ROUNDS:-5}"
 open_streams="${OPEN_STREAMS:-10000}"
 wires="anthropic-messages openai-chat openai-responses"
+# On Gemini a call is one event.
+columns="anthropic-messages:text anthropic-messages:tools openai-chat:text openai-chat:tools openai-responses:text openai-responses:tools gemini:text"
 declare -A sizes=([text]=5000 [tools]=300)
 
 peers=()
@@ -65,31 +67,27 @@ count() {
 }
 
 measure_instructions() {
-  local chunk wire shape client
+  local chunk client column
   for chunk in frame 16384; do
     echo "Instructions an event, over HTTP, $([ $chunk = frame ] && echo "one frame a chunk" || echo "16 KiB a chunk")"
-    echo "(the same turn with almost no events is subtracted):"
+    echo "(the same turn with one event is subtracted):"
     echo
-    echo "| client |$(for wire in $wires; do printf ' %s text | %s tools |' "$wire" "$wire"; done)"
-    echo "|---|---|---|---|---|---|---|"
+    echo "| client |$(for column in $columns; do printf ' %s %s |' "${column%:*}" "${column#*:}"; done)"
+    echo "|---|$(for column in $columns; do printf -- '---|'; done)"
     declare -A floors=() ours=()
     for client in transport floor ours "${peers[@]}"; do
       printf '| %s |' "$client"
-      for wire in $wires; do
-        for shape in text tools; do
-          per_event "$client" "$wire" "$shape" "$chunk"
-          [ "$client" = floor ] && floors[$wire $shape]=$result
-          [ "$client" = ours ] && ours[$wire $shape]=$result
-          printf ' %s |' "${result:--}"
-        done
+      for column in $columns; do
+        per_event "$client" "${column%:*}" "${column#*:}" "$chunk"
+        [ "$client" = floor ] && floors[$column]=$result
+        [ "$client" = ours ] && ours[$column]=$result
+        printf ' %s |' "${result:--}"
       done
       echo
     done
     printf '| ours / floor |'
-    for wire in $wires; do
-      for shape in text tools; do
-        printf ' %s |' "$(ratio "${ours[$wire $shape]}" "${floors[$wire $shape]}")"
-      done
+    for column in $columns; do
+      printf ' %s |' "$(ratio "${ours[$column]}" "${floors[$column]}")"
     done
     printf '\n\n'
   done

@@ -59,10 +59,18 @@ linear() {
   done
 }
 
+# On Gemini a call is one event.
+shapes_of() {
+  case "$1" in
+    gemini) echo text ;;
+    *) echo text tools ;;
+  esac
+}
+
 per_event() {
   local wire shape chunk
-  for wire in $wires; do
-    for shape in text tools; do
+  for wire in $wires gemini; do
+    for shape in $(shapes_of "$wire"); do
       for chunk in frame 16384; do
         echo "$wire $shape ${sizes[$shape]} $chunk"
       done
@@ -109,8 +117,8 @@ echo "Instructions an event, in memory ($text_deltas text deltas; 16 calls of $t
 echo
 echo "| wire | shape | chunks | ours | hand-written floor | ours / floor |"
 echo "|---|---|---|---|---|---|"
-for wire in $wires; do
-  for shape in text tools; do
+for wire in $wires gemini; do
+  for shape in $(shapes_of "$wire"); do
     for chunk in frame 16384; do
       job="$wire $shape ${sizes[$shape]} $chunk"
       events=$(awk '{ print $2 }' "$counts/$job.out")

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
                 let request = CreateResponseArgs::default().model("model").input("Where is it?").build()?;
                 Ok(responses(client, request))
             }
-            BenchWire::Anthropic => Err("it does not speak Messages".into()),
+            BenchWire::Anthropic | BenchWire::Gemini => Err("it speaks OpenAI's wires only".into()),
         }
     })
 }

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             BenchWire::Anthropic => AdapterKind::Anthropic,
             BenchWire::OpenAiChat => AdapterKind::OpenAI,
             BenchWire::OpenAiResponses => AdapterKind::OpenAIResp,
+            BenchWire::Gemini => AdapterKind::Gemini,
         };
         let base_url = format!("{base_url}/v1/");
         let resolver = ServiceTargetResolver::from_resolver_fn(

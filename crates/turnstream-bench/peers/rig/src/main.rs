@@ -5,7 +5,7 @@ use std::{process::ExitCode, rc::Rc};
 use futures_util::StreamExt;
 use rig_core::{
     completion::CompletionRequest,
-    providers::{anthropic::AnthropicConfig, openai::OpenAIConfig},
+    providers::{anthropic::AnthropicConfig, gemini::GeminiConfig, openai::OpenAIConfig},
     streaming::{CompletionStream, Item, StreamEvent},
 };
 use turnstream_bench::{
@@ -28,6 +28,10 @@ fn main() -> ExitCode {
             }
             BenchWire::OpenAiResponses => {
                 let model = OpenAIConfig::new("none").with_base_url(base_url).client().responses("model");
+                asking(move || Ok(model.stream(CompletionRequest::new("Where is it?"))?))
+            }
+            BenchWire::Gemini => {
+                let model = GeminiConfig::new("none").with_base_url(base_url).client().completion("model");
                 asking(move || Ok(model.stream(CompletionRequest::new("Where is it?"))?))
             }
         })

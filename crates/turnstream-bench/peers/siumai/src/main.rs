@@ -29,7 +29,8 @@ fn main() -> ExitCode {
         let hub = stage.build()?;
         Ok(match wire {
             BenchWire::OpenAiChat => asking(hub.chat_completions("gpt-5.2")?),
-            _ => asking(hub.language("gpt-5.2")?),
+            BenchWire::OpenAiResponses => asking(hub.language("gpt-5.2")?),
+            BenchWire::Anthropic | BenchWire::Gemini => return Err("not measured on this wire".into()),
         })
     })
 }

@@ -45,5 +45,6 @@ fn piece(wire: BenchWire, frame: &Value) -> Option<&str> {
             delta["content"].as_str().or_else(|| delta["tool_calls"][0]["function"]["arguments"].as_str())
         }
         BenchWire::OpenAiResponses => frame["delta"].as_str(),
+        BenchWire::Gemini => frame["candidates"][0]["content"]["parts"][0]["text"].as_str(),
     }
 }

@@ -136,6 +136,26 @@ async fn an_error_in_the_stream_has_the_providers_word_and_no_status() {
     }
 }
 
+/// Such a stream begins as a JSON document does, which would have the status of its head.
+#[tokio::test]
+async fn an_error_in_a_stream_of_json_lines_has_no_status_either() {
+    const STARTED: &str =
+        "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n";
+    const TEXT: &str =
+        "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"Let\"},\"done\":false}\n";
+    const ERROR: &str = "{\"error\":\"The model is gone.\"}\n";
+    for (lines, status, partial) in [
+        (vec![STARTED, TEXT, ERROR], None, true),
+        (vec![STARTED, ERROR], None, false),
+        (vec![ERROR], Some(200), false),
+    ] {
+        let reply = Recording::chunks(lines.clone()).header("content-type", "application/x-ndjson");
+        let (_, error) = failed_turn(TestedWire::Ollama, Limits::new(), reply).await;
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Provider, "The model is gone."));
+        assert_eq!((error.status(), error.partial()), (status, partial), "{lines:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_status_is_a_typed_error_in_the_wires_own_shape() {
     let table = [

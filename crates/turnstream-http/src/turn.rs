@@ -210,7 +210,8 @@ impl HttpTurn {
         // An error inside a stream has no status. One that stands there instead of a stream has.
         let stands_alone = match error.kind() {
             ErrorKind::NotAStream => true,
-            ErrorKind::Provider => self.is_document,
+            // A stream of JSON begins as a document does. Then something came before the error.
+            ErrorKind::Provider => self.is_document && !self.is_released && self.held.is_empty(),
             _ => false,
         };
         if error.status().is_none() && stands_alone {

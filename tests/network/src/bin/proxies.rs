@@ -1,0 +1,313 @@
+//! The same turns of every wire behind nginx and behind a proxy with faults: the same events where nothing is cut, and
+//! the right error where something is.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::Parser;
+use futures_util::StreamExt;
+use turnstream::{Client, ErrorKind, Event, Request, openai_chat::OpenAiChat};
+use turnstream_network::{
+    Authority, Clients, Cut, Fault, FaultProxy, Fixture, Fixtures, Item, Nginx, NobodyListens, Oracle,
+    Origin, Plan, Site, Turn, Way, begin, difference, run, run_until,
+};
+use turnstream_tests::TestedWire;
+
+/// How many turns at once on one way.
+const AT_ONCE: usize = 16;
+/// How long nothing may come where nothing will.
+const SHORT: Duration = Duration::from_millis(100);
+/// In the middle of every head, be it TLS's or HTTP's.
+const IN_HEAD: usize = 40;
+
+#[derive(Parser)]
+struct Arguments {
+    /// The nginx to be tested with; without one its part is left out, and said so.
+    #[arg(long)]
+    nginx: Option<PathBuf>,
+}
+
+/// What must come of each turn on a way.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// What the plan alone says.
+    AsPlanned,
+    /// The turn is cut somewhere before the middle of its body.
+    CutWith(ErrorKind),
+    /// The turn goes silent: before its head where a proxy collects what it never gets whole, or after it.
+    Silence,
+    /// The turn fails before its head, with this kind and status.
+    NoHead(ErrorKind, Option<u16>),
+}
+
+struct Proxies {
+    fixtures: Arc<Fixtures>,
+    oracle: Oracle,
+    origin: Origin,
+    nobody: NobodyListens,
+    authority: Authority,
+    turns: usize,
+    wrong: usize,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let fixtures = Arc::new(Fixtures::load()?);
+    let mut proxies = Proxies {
+        oracle: Oracle::new(fixtures.clone()),
+        origin: Origin::start(fixtures.clone()).await?,
+        nobody: NobodyListens::new()?,
+        authority: Authority::new()?,
+        fixtures,
+        turns: 0,
+        wrong: 0,
+    };
+    println!("| way | turns | wrong |\n|---|---|---|");
+    proxies.behind_faults("", proxies.origin.port(), "http").await?;
+    match &arguments.nginx {
+        Some(program) => proxies.behind_nginx(program).await?,
+        None => println!("skipped: nginx (not installed)"),
+    }
+    ensure!(proxies.wrong == 0, "{} of {} turns are wrong", proxies.wrong, proxies.turns);
+    println!("{} passed, 0 failed", proxies.turns);
+    Ok(())
+}
+
+impl Proxies {
+    async fn behind_nginx(&mut self, program: &std::path::Path) -> anyhow::Result<()> {
+        let nginx = Nginx::start(program, &self.authority, self.origin.port(), self.nobody.port()).await?;
+        for site in nginx.sites.clone() {
+            let url = format!("https://127.0.0.1:{}", site.port);
+            let clients = self.clients(&url, |client| client);
+            if site.leads_nowhere {
+                // The proxy's own page, which is no wire's.
+                let refused = Expected::NoHead(ErrorKind::Server, Some(502));
+                self.way(&site.name(), &clients, Fault::Whole, refused).await;
+                continue;
+            }
+            self.speaks(&clients, site).await?;
+            for fault in [
+                Fault::Whole,
+                Fault::SlowChunks,
+                Fault::ErrorInStream,
+                Fault::RateLimitedSoon,
+                Fault::RateLimitedLong,
+                Fault::Overloaded,
+                Fault::Html,
+                Fault::Gzip,
+                Fault::GzipUndeclared,
+                Fault::MalformedFrame,
+                Fault::SilentHead,
+            ] {
+                let way = format!("{}: {}", site.name(), fault.name());
+                self.way(&way, &clients, fault, Expected::AsPlanned).await;
+            }
+            for fault in [Fault::EarlyClose, Fault::ResetInBody] {
+                let way = format!("{}: {}", site.name(), fault.name());
+                self.way(&way, &clients, fault, Expected::CutWith(ErrorKind::Truncated)).await;
+            }
+            let way = format!("{}: {}", site.name(), Fault::Stall.name());
+            if site.buffers {
+                let hasty = self.clients(&url, |client| client.first_byte_timeout(SHORT));
+                self.way(&way, &hasty, Fault::Stall, Expected::Silence).await;
+            } else {
+                self.way(&way, &clients, Fault::Stall, Expected::CutWith(ErrorKind::IdleTimeout)).await;
+            }
+            let way = format!("{}: {}", site.name(), Fault::ResetInHead.name());
+            let gone = Expected::NoHead(ErrorKind::Server, Some(502));
+            self.way(&way, &clients, Fault::ResetInHead, gone).await;
+            self.compression_is_an_error(&url, site).await?;
+            if !site.buffers {
+                self.streams(&clients, site).await?;
+                self.behind_faults(&format!("{}, and ", site.name()), site.port, "https").await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A proxy with faults in front of a server or of nginx.
+    async fn behind_faults(&mut self, before: &str, server: u16, scheme: &str) -> anyhow::Result<()> {
+        let url = |proxy: &FaultProxy| format!("{scheme}://127.0.0.1:{}", proxy.port());
+        for (name, way) in [
+            ("latency of 10 ms", Way::Latency(Duration::from_millis(10))),
+            ("slices of 1 byte", Way::Slices(1)),
+            ("slices of 7 bytes", Way::Slices(7)),
+            ("50 KiB a second", Way::Bandwidth(512)),
+        ] {
+            let proxy = FaultProxy::start(server, way).await?;
+            let clients = self.clients(&url(&proxy), |client| client);
+            self.way(&format!("{before}{name}"), &clients, Fault::Whole, Expected::AsPlanned).await;
+        }
+        for (name, cut, kind) in [
+            ("reset", Cut::Reset, ErrorKind::Connect),
+            ("close", Cut::Close, ErrorKind::Connect),
+            ("blackhole", Cut::Blackhole, ErrorKind::FirstByteTimeout),
+        ] {
+            let proxy = FaultProxy::start(server, Way::Cut(cut, IN_HEAD)).await?;
+            let clients = self.clients(&url(&proxy), |client| match cut {
+                Cut::Blackhole => client.first_byte_timeout(SHORT),
+                _ => client,
+            });
+            let way = format!("{before}{name} in the head");
+            self.way(&way, &clients, Fault::Whole, Expected::NoHead(kind, None)).await;
+        }
+        if scheme == "https" {
+            return Ok(());
+        }
+        for (name, cut, kind) in [
+            ("reset", Cut::Reset, ErrorKind::Truncated),
+            ("close", Cut::Close, ErrorKind::Truncated),
+            ("blackhole", Cut::Blackhole, ErrorKind::IdleTimeout),
+        ] {
+            let way = format!("{before}{name} in the body");
+            self.cut_in_body(&way, server, cut, kind).await;
+        }
+        Ok(())
+    }
+
+    /// Each fixture has its own middle, and so its own proxy.
+    async fn cut_in_body(&mut self, way: &str, server: u16, cut: Cut, kind: ErrorKind) {
+        let numbers = self.fixtures.numbers(|_| true);
+        let turns = futures_util::stream::iter(&numbers).map(async |number| {
+            let fixture = self.fixtures.get(*number).context("no such fixture")?;
+            let at = fixture.head_bytes() + fixture.body.len() / 2;
+            let proxy = FaultProxy::start(server, Way::Cut(cut, at)).await?;
+            let url = format!("http://127.0.0.1:{}", proxy.port());
+            let clients = self.clients(&url, |client| match cut {
+                Cut::Blackhole => client.idle_timeout(SHORT).end_grace(SHORT),
+                _ => client,
+            });
+            let plan = Plan::whole(0, *number);
+            let turn = self.turn(&clients, &plan, Expected::CutWith(kind)).await;
+            turn.with_context(|| format!("{} {}", plan.message(), fixture.name))
+        });
+        let ended: Vec<anyhow::Result<()>> = turns.buffer_unordered(AT_ONCE).collect().await;
+        self.report(way, ended);
+    }
+
+    /// Every fixture on one way, with one fault.
+    async fn way(&mut self, way: &str, clients: &Clients, fault: Fault, expected: Expected) {
+        let numbers = self.fixtures.numbers(|fixture| match fault {
+            Fault::ErrorInStream => fixture.fails(),
+            Fault::MalformedFrame => !fixture.frame_ends().is_empty(),
+            _ => true,
+        });
+        let turns = futures_util::stream::iter(&numbers).map(async |number| {
+            let fixture = self.fixtures.get(*number).context("no such fixture")?;
+            let at = match fault {
+                Fault::MalformedFrame => fixture.frame_ends().first().copied().unwrap_or_default(),
+                _ => fixture.body.len() / 2,
+            };
+            let plan = Plan { fault, at, failing: u32::MAX, ..Plan::whole(0, *number) };
+            let turn = self.turn(clients, &plan, expected).await;
+            turn.with_context(|| format!("{} {}", plan.message(), fixture.name))
+        });
+        let ended: Vec<anyhow::Result<()>> = turns.buffer_unordered(AT_ONCE).collect().await;
+        self.report(way, ended);
+    }
+
+    fn report(&mut self, way: &str, ended: Vec<anyhow::Result<()>>) {
+        let turns = ended.len();
+        let wrong: Vec<String> =
+            ended.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+        self.turns += turns;
+        self.wrong += wrong.len();
+        println!("| {way} | {turns} | {} |", wrong.len());
+        wrong.iter().take(3).for_each(|wrong| println!("wrong: {wrong}"));
+    }
+
+    async fn turn(&self, clients: &Clients, plan: &Plan, expected: Expected) -> anyhow::Result<()> {
+        let turn = run(clients, &self.fixtures, plan).await.context("something came after the end")?;
+        match expected {
+            Expected::AsPlanned => {
+                let want = self.oracle.want(plan).context("no such fixture")?;
+                match difference(&want.items, &turn.items) {
+                    Some(difference) => bail!("{difference}"),
+                    None => ensure!(turn.attempts == want.attempts, "{} attempts", turn.attempts),
+                }
+            }
+            Expected::CutWith(kind) => self.is_cut(plan, kind, &turn.items)?,
+            Expected::Silence => match turn.items.as_slice() {
+                [Err(error)] if error.kind() == ErrorKind::FirstByteTimeout => {}
+                items => self.is_cut(plan, ErrorKind::IdleTimeout, items)?,
+            },
+            Expected::NoHead(kind, status) => {
+                let [Err(error)] = turn.items.as_slice() else { bail!("it gives {:?}", turn.items) };
+                let got = (error.kind(), error.status(), turn.attempts);
+                ensure!(got == (kind, status, turnstream_network::MAX_ATTEMPTS), "it gives {got:?}: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    fn is_cut(&self, plan: &Plan, kind: ErrorKind, items: &[Item]) -> anyhow::Result<()> {
+        let fixture = self.fixtures.get(plan.fixture).context("no such fixture")?;
+        let is_cut = self.oracle.is_cut(fixture, fixture.body.len() / 2, kind, items);
+        ensure!(is_cut, "no cut gives {items:?}");
+        Ok(())
+    }
+
+    fn clients(&self, url: &str, prepare: impl Fn(Client) -> Client) -> Clients {
+        Clients::new(url, &self.nobody, |client| prepare(client.ca_certificate(&self.authority.pem)))
+    }
+
+    /// The protocol is the one that the site is there for.
+    async fn speaks(&self, clients: &Clients, site: Site) -> anyhow::Result<()> {
+        let mut turn = begin(clients, &self.fixtures, &Plan::whole(0, 0)).context("no such fixture")?;
+        turn.next().await.context("nothing comes")??;
+        let headers = &turn.head().context("there is no head")?.headers;
+        let protocol = headers.get("x-protocol").context("nginx says no protocol")?;
+        ensure!(protocol == site.protocol(), "{}: {protocol:?} was spoken", site.name());
+        ensure!(headers.get("content-encoding").is_none(), "nobody asked for compression");
+        Ok(())
+    }
+
+    /// A caller who asks for compression gets it, and then a typed error.
+    async fn compression_is_an_error(&mut self, url: &str, site: Site) -> anyhow::Result<()> {
+        let wire = OpenAiChat::new("m").key("secret").base_url(format!("{url}/v1"));
+        let client = Client::new(wire.header("accept-encoding", "gzip")).ca_certificate(&self.authority.pem);
+        let is_answer = |fixture: &Fixture| fixture.wire == TestedWire::OpenAiChat && !fixture.fails();
+        let number = self.fixtures.numbers(is_answer);
+        let plan = Plan::whole(0, number.first().copied().context("there is such a fixture")?);
+        let turn = client.stream(&Request::new().user(plan.message()));
+        let Turn { items, .. } = run_until(turn, usize::MAX).await.context("something came after the end")?;
+        let is_right = match (site.compresses, items.last()) {
+            (true, Some(Err(error))) => {
+                error.kind() == ErrorKind::NotAStream && error.message().contains("compressed (gzip)")
+            }
+            (false, Some(Ok(Event::TurnFinished(_)))) => true,
+            _ => false,
+        };
+        let ended = if is_right { Ok(()) } else { Err(anyhow!("it gives {items:?}")) };
+        self.report(&format!("{}: asked for gzip", site.name()), vec![ended]);
+        Ok(())
+    }
+
+    /// What the server has sent comes out while it holds back the rest.
+    async fn streams(&mut self, clients: &Clients, site: Site) -> anyhow::Result<()> {
+        let numbers =
+            self.fixtures.numbers(|fixture| fixture.name == "long-call" && fixture.wire.sends_fragments());
+        let mut ended = Vec::new();
+        for number in &numbers {
+            self.origin.go_on(false);
+            self.origin.until(|counts| counts.held == 0).await;
+            let plan = Plan { fault: Fault::Held, failing: u32::MAX, ..Plan::whole(0, *number) };
+            let want = self.oracle.want(&plan).context("no such fixture")?;
+            let mut turn = begin(clients, &self.fixtures, &plan).context("no such fixture")?;
+            let mut items = Vec::new();
+            while !matches!(items.last(), Some(Ok(Event::CallArgumentFragment(_)))) {
+                items.push(turn.next().await.context("the turn is over too early")?);
+            }
+            self.origin.until(|counts| counts.held == 1).await;
+            self.origin.go_on(true);
+            items.extend(run_until(turn, usize::MAX).await.context("something came after the end")?.items);
+            ended.push(match difference(&want.items, &items) {
+                Some(difference) => Err(anyhow!("{difference}")),
+                None => Ok(()),
+            });
+        }
+        self.report(&format!("{}: half of it before the rest is sent", site.name()), ended);
+        Ok(())
+    }
+}

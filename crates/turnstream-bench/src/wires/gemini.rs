@@ -1,4 +1,4 @@
-//! Gemini's generateContent. A call's arguments come whole, in one frame.
+//! Gemini's generateContent. A call's arguments come whole, in one frame, and the counts grow with every frame.
 
 use super::{WriteTurn, quoted};
 use crate::body::Body;
@@ -7,6 +7,7 @@ use crate::body::Body;
 pub(super) struct Writer {
     body: Body,
     open: Option<Call>,
+    frames: usize,
 }
 
 #[derive(Debug)]
@@ -18,20 +19,33 @@ struct Call {
 
 impl Writer {
     pub(super) fn start() -> Self {
-        Self { body: Body::default(), open: None }
+        Self { body: Body::default(), open: None, frames: 0 }
     }
 
     fn close(&mut self) {
         let Some(Call { id, name, arguments }) = self.open.take() else { return };
         let part = format!(r#"{{"functionCall":{{"name":"{name}","args":{arguments},"id":"{id}"}}}}"#);
-        self.body.push_delta("", &frame(&part, ""));
+        self.delta(&part);
+    }
+
+    fn delta(&mut self, part: &str) {
+        let data = self.frame(part, "");
+        self.body.push_delta("", &data);
+    }
+
+    fn frame(&mut self, part: &str, reason: &str) -> String {
+        self.frames += 1;
+        let (said, all) = (4 * self.frames, 472 + 4 * self.frames);
+        format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{part}],"role":"model"}}{reason},"index":0}}],"usageMetadata":{{"promptTokenCount":472,"candidatesTokenCount":{said},"totalTokenCount":{all},"promptTokensDetails":[{{"modality":"TEXT","tokenCount":472}}]}},"modelVersion":"gemini-2.5-pro","responseId":"kQ2saXhB7KvP"}}"#
+        )
     }
 }
 
 impl WriteTurn for Writer {
     fn text(&mut self, text: &str) {
         self.close();
-        self.body.push_delta("", &frame(&format!(r#"{{"text":{}}}"#, quoted(text)), ""));
+        self.delta(&format!(r#"{{"text":{}}}"#, quoted(text)));
     }
 
     fn call(&mut self, id: &str, name: &str) {
@@ -51,13 +65,8 @@ impl WriteTurn for Writer {
 
     fn finish(mut self: Box<Self>) -> Body {
         self.close();
-        self.body.push("", &frame(r#"{"text":""}"#, r#","finishReason":"STOP""#));
+        let last = self.frame(r#"{"text":""}"#, r#","finishReason":"STOP""#);
+        self.body.push("", &last);
         self.body
     }
-}
-
-fn frame(part: &str, reason: &str) -> String {
-    format!(
-        r#"{{"candidates":[{{"content":{{"parts":[{part}],"role":"model"}}{reason},"index":0}}],"usageMetadata":{{"promptTokenCount":472,"candidatesTokenCount":89,"totalTokenCount":561,"promptTokensDetails":[{{"modality":"TEXT","tokenCount":472}}]}},"modelVersion":"gemini-2.5-pro","responseId":"kQ2saXhB7KvP"}}"#
-    )
 }

@@ -111,8 +111,9 @@ impl Reply {
             }
             "tool-call-delta" => {
                 let calls = required(message().map(|message| &message.tool_calls), "tool_calls")?;
-                for (index, call) in (index()?..).zip(calls.iter()) {
-                    self.call_delta(index, call, ledger);
+                let first = index()?;
+                for (distance, call) in (0..).zip(calls.iter()) {
+                    self.call_delta(first.saturating_add(distance), call, ledger);
                 }
             }
             "tool-plan-delta" => {
@@ -127,8 +128,9 @@ impl Reply {
             "content-end" => self.end_content(index()?, ledger),
             "tool-call-start" => {
                 let calls = required(message().map(|message| &message.tool_calls), "tool_calls")?;
-                for (index, call) in (index()?..).zip(calls.iter()) {
-                    self.call_start(index, call, ledger)?;
+                let first = index()?;
+                for (distance, call) in (0..).zip(calls.iter()) {
+                    self.call_start(first.saturating_add(distance), call, ledger)?;
                 }
             }
             "tool-call-end" => {

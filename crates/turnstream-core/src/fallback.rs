@@ -25,7 +25,8 @@ use crate::{
 /// turn's. Each turn begins with the first model again; the turn's own
 /// [`TurnStarted`](crate::TurnStarted) says who answers it.
 ///
-/// A client's own retries come first: give the models that have another behind them few. A turn costs a copy of the request while there is another model.
+/// A client's own retries come first: give the models that have another behind them few. A turn costs a copy of the
+/// request while there is another model. Its [`attempts`](TurnStream::attempts) are those of all models together.
 ///
 /// ```
 /// use turnstream_core::{Fallback, Model};
@@ -65,6 +66,7 @@ impl Model for Fallback {
             others: self.others.clone().into(),
             held: VecDeque::new(),
             has_said: false,
+            attempts: 0,
         })
     }
 
@@ -95,6 +97,8 @@ struct FallbackTurn {
     held: VecDeque<Result<Event, Error>>,
     /// Whether what is held goes out.
     has_said: bool,
+    /// How many requests the models before this one have sent.
+    attempts: u32,
 }
 
 impl FallbackTurn {
@@ -112,6 +116,7 @@ impl FallbackTurn {
             && let Some(next) = self.others.pop_front()
         {
             self.held.clear();
+            self.attempts = self.attempts();
             self.stream = next.stream(&self.request);
             return;
         }
@@ -145,6 +150,11 @@ impl TurnSource for FallbackTurn {
 
     fn warnings(&self) -> &[Warning] {
         self.stream.warnings()
+    }
+
+    /// Those of all models that were asked.
+    fn attempts(&self) -> u32 {
+        self.attempts.saturating_add(self.stream.attempts())
     }
 }
 
@@ -236,6 +246,40 @@ mod tests {
         assert_eq!((asked, events), (vec!["a", "b"], vec![started("b"), Err(ErrorKind::Server)]));
         let (_, events) = play([vec![Err(ErrorKind::RateLimited)], vec![started("b")]]);
         assert_eq!(events, [started("b"), Err(ErrorKind::Truncated)]);
+    }
+
+    #[test]
+    fn the_requests_of_all_models_are_counted() {
+        struct Counted(std::vec::IntoIter<Result<Event, Error>>, u32);
+        impl Stream for Counted {
+            type Item = Result<Event, Error>;
+
+            fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+                Poll::Ready(self.0.next())
+            }
+        }
+        impl TurnSource for Counted {
+            fn attempts(&self) -> u32 {
+                self.1
+            }
+        }
+        struct Asked(u32, ErrorKind);
+        impl Model for Asked {
+            fn stream(&self, _: &Request) -> TurnStream {
+                TurnStream::new(Counted(vec![Err(Error::new(self.1, "down"))].into_iter(), self.0))
+            }
+
+            fn name(&self) -> &str {
+                "asked"
+            }
+        }
+        let model = Fallback::new(Asked(3, ErrorKind::Server)).or(Asked(2, ErrorKind::Overloaded));
+        let mut stream = model.stream(&Request::new().user("hi"));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let Poll::Ready(Some(Err(error))) = Pin::new(&mut stream).poll_next(&mut context) else {
+            panic!("no error came")
+        };
+        assert_eq!((error.kind(), stream.attempts()), (ErrorKind::Overloaded, 5));
     }
 
     #[test]

@@ -100,7 +100,9 @@ impl RetryPolicy {
         let factor = 2_u32.saturating_pow(attempts.saturating_sub(1));
         let longest = self.base_delay.saturating_mul(factor).min(self.max_delay);
         let part = (self.jitter)();
-        if part.is_nan() { longest } else { longest.mul_f64(part.clamp(0.0, 1.0)) }
+        let part = if part.is_nan() { 1.0 } else { part.clamp(0.0, 1.0) };
+        // The longest durations are no exact floats, and rounded up they are too long.
+        Duration::try_from_secs_f64(longest.as_secs_f64() * part).unwrap_or(longest)
     }
 }
 
@@ -203,6 +205,13 @@ mod tests {
         let error = Error::new(ErrorKind::Connect, "refused");
         let waits = [1, 2, 3, 4, 5, 6, 99].map(|attempts| policy.decide(attempts, &error).unwrap());
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000, 8000].map(Duration::from_millis));
+    }
+
+    #[test]
+    fn the_longest_delays_do_no_harm() {
+        let policy = RetryPolicy::new().base_delay(Duration::MAX).max_delay(Duration::MAX).jitter(|| 1.0);
+        let error = Error::new(ErrorKind::Server, "failed");
+        assert_eq!(policy.decide(1, &error), Some(Duration::MAX));
     }
 
     #[test]

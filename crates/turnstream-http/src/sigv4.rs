@@ -57,7 +57,15 @@ pub struct SigV4<P> {
     region: Option<String>,
     service: String,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
-    kept: Mutex<Option<AwsCredentials>>,
+    kept: Mutex<Kept>,
+}
+
+/// What is known between attempts.
+#[derive(Default)]
+struct Kept {
+    credentials: Option<AwsCredentials>,
+    /// The access key that was forgotten last because AWS refused it.
+    refused: Option<String>,
 }
 
 /// Finds credentials of AWS.
@@ -99,7 +107,7 @@ impl<P: ProvideAwsCredentials> SigV4<P> {
             region: None,
             service: "bedrock".to_owned(),
             clock: Arc::new(SystemTime::now),
-            kept: Mutex::new(None),
+            kept: Mutex::new(Kept::default()),
         }
     }
 
@@ -121,12 +129,12 @@ impl<P: ProvideAwsCredentials> SigV4<P> {
     async fn credentials(&self, now: SystemTime) -> Result<AwsCredentials, Error> {
         // Others wait for what the first one finds.
         let mut kept = self.kept.lock().await;
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.last_beyond(now)) {
-            return Ok(kept.clone());
+        if let Some(credentials) = kept.credentials.as_ref().filter(|kept| kept.last_beyond(now)) {
+            return Ok(credentials.clone());
         }
-        *kept = None;
+        kept.credentials = None;
         let found = self.provider.provide().await?;
-        *kept = Some(found.clone()).filter(|found| found.expires_at.is_some());
+        kept.credentials = Some(found.clone()).filter(|found| found.expires_at.is_some());
         Ok(found)
     }
 }
@@ -151,12 +159,27 @@ impl<P: ProvideAwsCredentials> Authorize for SigV4<P> {
         Ok(())
     }
 
-    fn renew(&self, _attempt: &Attempt, refusal: &Error) -> bool {
+    fn renew(&self, attempt: &Attempt, refusal: &Error) -> bool {
         if !refusal.code().is_some_and(|code| STALE.contains(&code)) {
             return false;
         }
-        // Where nothing is kept the provider gave what was refused just now.
-        self.kept.try_lock().is_ok_and(|mut kept| kept.take().is_some())
+        // Whoever holds the lock finds others now.
+        let Ok(mut kept) = self.kept.try_lock() else { return true };
+        let signed = attempt.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let is_signed_with = |key: &str| {
+            let scope = signed.and_then(|signed| signed.split_once("Credential="));
+            scope.is_some_and(|(_, scope)| scope.strip_prefix(key).is_some_and(|rest| rest.starts_with('/')))
+        };
+        match &kept.credentials {
+            Some(credentials) if is_signed_with(&credentials.access_key_id) => {
+                kept.refused = kept.credentials.take().map(|credentials| credentials.access_key_id);
+                true
+            }
+            // Another turn has renewed them since.
+            Some(_) => true,
+            // Another turn has forgotten them just now. Else the provider gave what was refused this very time.
+            None => kept.refused.as_deref().is_some_and(is_signed_with),
+        }
     }
 }
 
@@ -192,7 +215,8 @@ impl AwsCredentials {
     }
 
     fn last_beyond(&self, now: SystemTime) -> bool {
-        self.expires_at.is_some_and(|end| now + MARGIN < end)
+        // A clock of the caller's may say anything.
+        self.expires_at.is_some_and(|end| now.checked_add(MARGIN).is_some_and(|until| until < end))
     }
 }
 
@@ -432,6 +456,15 @@ mod tests {
         assert!(!temporary.renew(&attempt, &refusal("AccessDeniedException")));
         assert!(temporary.renew(&attempt, &refusal("ExpiredTokenException")));
         assert_eq!(sign(&temporary).0, "AKID3");
+        // A turn that was refused at the same time forgets nothing, and is asked again, too, with the new ones.
+        assert!(temporary.renew(&attempt, &refusal("ExpiredTokenException")));
+        let (key, newest) = sign(&temporary);
+        assert_eq!(key, "AKID3");
+        // The same before anybody has found new ones.
+        assert!(temporary.renew(&newest, &refusal("ExpiredTokenException")));
+        assert!(temporary.renew(&newest, &refusal("ExpiredTokenException")));
+        assert!(!temporary.renew(&attempt, &refusal("ExpiredTokenException")));
+        assert_eq!(sign(&temporary).0, "AKID4");
         let lasting = signer(None);
         assert_eq!((sign(&lasting).0, sign(&lasting).0), ("AKID1".to_owned(), "AKID2".to_owned()));
         assert!(!lasting.renew(&attempt, &refusal("ExpiredTokenException")));

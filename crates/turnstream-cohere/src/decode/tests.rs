@@ -354,3 +354,17 @@ fn news_in_any_form_is_handed_on_and_nulls_say_nothing() {
         ]
     );
 }
+
+#[test]
+fn the_largest_index_is_one_like_any_other() {
+    let index = u64::MAX;
+    let body = content(index, "text")
+        + &said(index, "text", "hi")
+        + &stop("content-end", index)
+        + &tool(index, "a", "")
+        + &input(index, "{}")
+        + &stop("tool-call-end", index)
+        + &ended("TOOL_CALL");
+    let finished = r#"{"type":"call_finished","call":0,"id":"a","name":"f","arguments":"{}"}"#;
+    assert_eq!(middle(&body).last().map(String::as_str), Some(finished));
+}

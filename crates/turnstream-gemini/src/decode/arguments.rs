@@ -242,7 +242,7 @@ impl Container {
 }
 
 /// The steps of a JSON path (RFC 9535) that names one value: `$.a[0].b`, `$['a'][0]["b"]`. `None` for any other,
-/// and for the root, which is no value of its own here.
+/// for the root, which is no value of its own here, and for one that lies deeper than anybody reads.
 fn steps(path: &str) -> Option<Vec<Step<'_>>> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();
@@ -264,6 +264,9 @@ fn steps(path: &str) -> Option<Vec<Step<'_>>> {
             let (name, behind) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
             (Step::Name(Cow::Borrowed(not_empty(name)?)), behind)
         };
+        if steps.len() == MOST_STEPS {
+            return None;
+        }
         steps.push(step);
     }
     (!steps.is_empty()).then_some(steps)
@@ -315,6 +318,9 @@ fn quoted_name(quoted: &str, quote: u8) -> Option<(Cow<'_, str>, &str)> {
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
+
+/// How deep a value may lie. Readers of JSON give up there, and every level that is open takes memory.
+const MOST_STEPS: usize = 127;
 
 #[cfg(test)]
 mod tests {
@@ -466,6 +472,17 @@ mod tests {
         for path in ["", "$", "$.", "$a", "$.a.", "$.a[", "$.a[]", "$.a[x]", "$['a'", "$['a']b"] {
             assert_eq!(steps(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_value_deeper_than_json_is_read_is_refused_and_takes_no_memory() {
+        let path = |steps: usize| format!("${}", ".a".repeat(steps));
+        let (each, whole) = written(&[string(&path(MOST_STEPS), "x", false)]);
+        assert!(each[0].is_ok() && serde_json::from_str::<Value>(&whole).is_ok(), "{whole}");
+        let deep = path(MOST_STEPS) + ".a";
+        assert_eq!(written(&[string(&deep, "x", false)]), (vec![Err(Misplaced)], "{".to_owned()));
+        assert_eq!(steps(&path(1 << 20)), None);
+        assert_eq!(steps(&format!("${}", "[0]".repeat(1 << 20))), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What is asked again, when, and what never.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use turnstream_core::{ErrorKind, Request};
+use turnstream_core::{Error, ErrorKind, Request};
 use turnstream_http::{Client, RetryPolicy};
 
 use crate::support::{
@@ -237,4 +237,34 @@ async fn a_retry_is_logged_without_secrets() {
           delay_ms=0"]
     );
     assert!(!log.lines().concat().contains("SECRET"));
+}
+
+#[test]
+fn the_page_on_errors_has_each_kind_and_says_whether_it_is_retried() {
+    let page = include_str!("../../../../docs/errors.md");
+    let (_, table) = page.split_once("\n| kind | when |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let mut rows = BTreeMap::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let kind = cells[0].trim_matches(['|', ' ', '`']);
+        let retried = cells.last().unwrap().split([' ', ',']).next().unwrap();
+        assert_eq!(rows.insert(kind, retried), None, "{kind} stands twice");
+    }
+    let source = include_str!("../../../turnstream-core/src/error.rs");
+    let names = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Self::")?.split_once(" => \"")?.1.strip_suffix("\","));
+    for name in names {
+        let kind: ErrorKind = serde_json::from_value(name.into()).unwrap();
+        let retried = rows.remove(name).unwrap_or("(no row)");
+        let want = match Error::new(kind, "").is_retryable() {
+            true => "yes",
+            // The provider's own word decides.
+            false if kind == ErrorKind::Provider => "if",
+            false => "no",
+        };
+        assert_eq!(retried, want, "{name}");
+    }
+    assert_eq!(rows, BTreeMap::new(), "rows of no kind");
 }

@@ -336,7 +336,7 @@ fn cache_mark(options: &Options) -> CacheMark {
 }
 
 /// The model's id as one segment of a path.
-fn segment(model: &str) -> Result<String, Error> {
+pub(crate) fn segment(model: &str) -> Result<String, Error> {
     // These would be taken for the path's own.
     if matches!(model, "" | "." | "..") {
         return Err(Error::config(format!("`{model}` is not the id of a model")));

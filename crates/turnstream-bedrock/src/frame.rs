@@ -265,3 +265,6 @@ const KEPT_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::message;

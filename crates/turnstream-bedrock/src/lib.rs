@@ -57,7 +57,7 @@
 //!
 //! # What is not supported
 //!
-//! Raw bodies of vendors (InvokeModel), Converse without a stream, free-form tools, videos, search results and
+//! Raw bodies of vendors other than [Anthropic's](InvokeAnthropic), Converse without a stream, free-form tools, videos, search results and
 //! guarded content of the caller's, addresses of images that are not `s3://`. There is no switch against parallel
 //! calls. What the provider has and this crate does not name can be sent through [`Options::extra`].
 //!
@@ -68,6 +68,7 @@ mod decode;
 mod encode;
 mod error;
 mod frame;
+mod invoke;
 mod options;
 mod profile;
 
@@ -75,6 +76,7 @@ use secrecy::SecretString;
 use turnstream_core::{Decode, Decoder, Endpoint, Error, KeyHeader, Limits, Request, Wire, WireRequest};
 
 pub use frame::EventStreamFramer;
+pub use invoke::InvokeAnthropic;
 pub use options::{CacheLifetime, CachePoint, Guardrail, Options};
 pub use profile::Profile;
 

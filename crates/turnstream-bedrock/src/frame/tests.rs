@@ -1,7 +1,7 @@
 use super::*;
 
 /// A message: headers of text, a payload, good checksums.
-fn message(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
+pub(crate) fn message(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut written = Vec::new();
     for (name, value) in headers {
         written.push(u8::try_from(name.len()).unwrap());

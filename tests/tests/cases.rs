@@ -14,6 +14,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use turnstream::{
     Error, ErrorKind, Event, Request,
+    bedrock::InvokeAnthropic,
+    wire::Wire as _,
     wire::reexports::http::{HeaderMap, HeaderName, HeaderValue},
 };
 use turnstream_testing::{
@@ -120,6 +122,36 @@ fn every_recorded_stream_keeps_the_laws() {
             assert_eq!(broken, None, "{}", path.display());
         }
     }
+}
+
+/// Recordings of Anthropic's models at Bedrock, in the words of the Messages wire.
+#[test]
+fn every_recording_of_an_invoked_model_of_anthropics_ends_as_it_was_recorded() {
+    let Some(streams) = corpora("streams") else {
+        return skip("streams/bedrock-invoke, which is not here");
+    };
+    let decoder = || InvokeAnthropic::new("m", "us-east-1").decoder();
+    let mut count = 0;
+    for line in fs::read_to_string(streams.join("MANIFEST.tsv")).unwrap().lines() {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let Some(name) = columns[0].strip_prefix("bedrock-invoke/") else { continue };
+        // Claude 2 answered in a format from before the Messages wire.
+        if !columns[4].contains("via-anthropic") || columns[3].starts_with("claude-2") {
+            continue;
+        }
+        let body = fs::read(streams.join(columns[0])).unwrap();
+        let events = decode(decoder(), &body);
+        assert_eq!(broken_law(&events), None, "{name}");
+        for size in [1, 7, 61] {
+            assert_eq!(lines(&decode_pieces(decoder(), body.chunks(size))), lines(&events), "{name}");
+        }
+        let Some(Ok(Event::TurnFinished(end))) = events.last() else { panic!("{name} does not end well") };
+        assert_eq!(end.raw_reason.as_deref(), Some(columns[19]), "{name}");
+        let calls = events.iter().filter(|event| matches!(event, Ok(Event::CallFinished(_)))).count();
+        assert_eq!(calls.to_string(), columns[13], "{name}");
+        count += 1;
+    }
+    assert!(count > 0, "no recording was found");
 }
 
 #[test]

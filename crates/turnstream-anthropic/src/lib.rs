@@ -62,6 +62,7 @@
 //! | [`Vertex`](Profile::Vertex) | the model stands in the path, and the version in the body; a Google token is the key | Google's *Claude on Vertex AI*, `anthropic.lib.vertex` |
 //! | [`Azure`](Profile::Azure) | none but its address, which is the resource's | Microsoft's *Claude in Foundry*, `anthropic.lib.foundry` |
 //! | [`LlamaCpp`](Profile::LlamaCpp) | no key; a call's block may start without `input`, and before the last one stopped, which every decoder here takes | llama.cpp's server, seen here |
+//! | `InvokeAnthropic` of the crate `turnstream-bedrock` | Bedrock's InvokeModel: frames of AWS around this wire's events, and signatures | Amazon's API reference |
 //! | [`Compatible`](Profile::Compatible) | none: gateways, Bedrock's `mantle` address, Claude Platform on AWS | |
 //!
 //! # What is not supported

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use turnstream::{
     AwsEnvironment, Client, SigV4,
     anthropic::{self, Anthropic},
-    bedrock::{self, Bedrock},
+    bedrock::{self, Bedrock, InvokeAnthropic},
     cohere::Cohere,
     gemini::{self, Gemini},
     ollama::Ollama,
@@ -84,9 +84,12 @@ impl Provider {
     /// are made with. As with keys, they go to those who gave it out.
     pub(crate) fn signed(&self, client: Client) -> Client {
         let is_set = |variable: &str| std::env::var(variable).is_ok_and(|value| !value.trim().is_empty());
-        let is_asked = self.wire.wire == Some(WireName::BedrockConverse)
-            && self.base_url.is_none()
-            && self.key_from.is_none();
+        let is_bedrock = match self.wire.wire {
+            Some(WireName::BedrockConverse) => true,
+            Some(WireName::AnthropicMessages) => self.wire.profile.as_deref() == Some(INVOKE),
+            _ => false,
+        };
+        let is_asked = is_bedrock && self.base_url.is_none() && self.key_from.is_none();
         if is_asked && !is_set("AWS_BEARER_TOKEN_BEDROCK") && is_set("AWS_ACCESS_KEY_ID") {
             return client.authorize(SigV4::new(AwsEnvironment));
         }
@@ -139,6 +142,16 @@ impl WireChoice {
             Some(key.trim().to_owned()).filter(|key| !key.is_empty())
         };
         Ok(match wire {
+            WireName::AnthropicMessages if self.profile.as_deref() == Some(INVOKE) => {
+                let mut wire = InvokeAnthropic::new(model, region());
+                if let Some(base_url) = base_url {
+                    wire = wire.base_url(base_url);
+                }
+                if let Some(key) = key(Some("AWS_BEARER_TOKEN_BEDROCK")) {
+                    wire = wire.key(key);
+                }
+                Arc::new(wire)
+            }
             WireName::AnthropicMessages => {
                 let profile: anthropic::Profile = self.profile_or("anthropic")?;
                 let mut wire = Anthropic::new(model).profile(profile);
@@ -151,10 +164,7 @@ impl WireChoice {
                 Arc::new(wire)
             }
             WireName::BedrockConverse => {
-                let region = ["AWS_REGION", "AWS_DEFAULT_REGION"]
-                    .into_iter()
-                    .find_map(|variable| std::env::var(variable).ok().filter(|region| !region.is_empty()));
-                let mut wire = Bedrock::new(model, region.as_deref().unwrap_or("us-east-1"));
+                let mut wire = Bedrock::new(model, region());
                 if let Some(profile) = &self.profile {
                     wire = wire.profile(profile.parse::<bedrock::Profile>().context("--profile")?);
                 }
@@ -236,3 +246,13 @@ impl WireChoice {
         self.profile.as_deref().unwrap_or(default).parse().context("--profile")
     }
 }
+
+/// The region of the environment.
+fn region() -> String {
+    let variables = ["AWS_REGION", "AWS_DEFAULT_REGION"].into_iter();
+    let mut regions = variables.filter_map(|variable| std::env::var(variable).ok());
+    regions.find(|region| !region.trim().is_empty()).unwrap_or_else(|| "us-east-1".to_owned())
+}
+
+/// The profile of the Messages wire that asks Bedrock for Anthropic's models in their own words.
+const INVOKE: &str = "bedrock";

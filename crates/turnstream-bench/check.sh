@@ -18,7 +18,8 @@ if [ "$machine" != "$(uname -sm)" ]; then
   exit 0
 fi
 
-cargo build --quiet --release -p turnstream-bench --bin decode_work
+# What is inlined, and with it the counts, would depend on what was built before.
+CARGO_INCREMENTAL=0 cargo build --quiet --release -p turnstream-bench --bin decode_work
 program="${CARGO_TARGET_DIR:-target}/release/decode_work"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

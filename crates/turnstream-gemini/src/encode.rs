@@ -26,7 +26,7 @@ pub(crate) fn encode(wire: &Gemini, request: &Request) -> Result<WireRequest, Er
         contents: History::new(wire, request).contents(request, &mut warnings)?,
         system_instruction: (!system.is_empty()).then_some(SystemInstruction { parts: system }),
         tools: tools(request, &options)?,
-        tool_config: tool_config(wire, request, &options, &mut warnings)?,
+        tool_config: tool_config(wire, request, &options)?,
         generation_config: generation_config(wire, request, &options, &mut warnings)?,
         safety_settings: options
             .safety
@@ -180,11 +180,7 @@ fn tool_config<'a>(
     wire: &Gemini,
     request: &'a Request,
     options: &Options,
-    warnings: &mut Vec<Warning>,
 ) -> Result<Option<ToolConfig<'a>>, Error> {
-    if request.parallel_calls == Some(false) {
-        warnings.push(Warning::new("parallel_calls", "this wire has no word for one call at a time"));
-    }
     if options.stream_arguments && !wire.profile.row().is_vertex {
         let words =
             "arguments can be streamed at Vertex AI only: leave `stream_arguments` out, or take its profile";
@@ -197,6 +193,9 @@ fn tool_config<'a>(
             }
             _ => Ok(None),
         };
+    }
+    if request.parallel_calls == Some(false) && request.tool_choice != Some(ToolChoice::None) {
+        return Err(Error::config("this wire cannot forbid several calls in one turn"));
     }
     let is_strict = request.tools.iter().any(|tool| tool.strict == Some(true));
     let (mode, allowed_function_names) = match &request.tool_choice {

@@ -44,7 +44,7 @@
 //! - A reasoning effort is a `thinkingLevel` from Gemini 3 on, and else a `thinkingBudget`, by the numbers of
 //!   Google's [OpenAI compatibility](https://ai.google.dev/gemini-api/docs/openai). Both ask for summaries.
 //! - Labels of a request are `labels`, which only Vertex AI has; elsewhere they are a warning.
-//! - There is no word for one call at a time: `parallel_calls(false)` is a warning.
+//! - To forbid several calls in one turn is an error: the wire has no word for it.
 //!
 //! # What comes in
 //!

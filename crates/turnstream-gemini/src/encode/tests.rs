@@ -201,19 +201,19 @@ fn what_the_wire_has_no_word_for_is_a_warning_or_an_error() {
     let hints = hi()
         .metadata("team", "t")
         .output_schema(output)
-        .parallel_calls(false)
         .message(Message::new(Role::User, vec![document.into()]));
     assert_eq!(
         warnings_of(&wire(), &hints),
-        [
-            "document.name",
-            "parallel_calls",
-            "output_schema.description",
-            "output_schema.strict",
-            "metadata.team"
-        ]
+        ["document.name", "output_schema.description", "output_schema.strict", "metadata.team"]
     );
-    assert_eq!(warnings_of(&wire(), &hi().parallel_calls(true)), Vec::<String>::new());
+    // What does not change the meaning is no error: without tools there are no calls to forbid.
+    let offering = || hi().tool(ToolSpec::new("f"));
+    let fine =
+        [offering().parallel_calls(true), offering().parallel_calls(false).tool_choice(ToolChoice::None)];
+    for request in [&hi().parallel_calls(false), &fine[0], &fine[1]] {
+        assert_eq!(warnings_of(&wire(), request), Vec::<String>::new());
+    }
+    assert!(refusal(&offering().parallel_calls(false)).contains("several calls"));
 
     assert!(refusal(&hi().tool(ToolSpec::new("f").free_form())).contains("free-form"));
     assert!(refusal(&hi().tool(ToolSpec::new("srv.get file"))).contains("srv.get file"));

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -255,6 +255,51 @@ struct History<'a> {
     unsigned_thinking: bool,
     /// The toolset of each call that has one: its result names it, too.
     toolsets: HashMap<&'a str, RawJson>,
+    /// The server-side calls that nothing will answer any more.
+    abandoned: HashSet<String>,
+}
+
+/// A block of a server-side tool, as far as calls and results have to agree.
+#[derive(Deserialize)]
+struct ServerBlock {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    id: Option<String>,
+    tool_use_id: Option<String>,
+}
+
+impl ServerBlock {
+    fn of(part: &Part) -> Option<Self> {
+        let Part::Opaque(opaque) = part else { return None };
+        opaque.replay.data_for(WIRE)?.read().ok()
+    }
+
+    /// The id of a call.
+    fn call(self) -> Option<String> {
+        let is_call = matches!(self.kind.as_deref(), Some("server_tool_use" | "mcp_tool_use"));
+        self.id.filter(|_| is_call)
+    }
+}
+
+/// The server-side calls of turns that were over before their results came: cut, or cancelled. A user's message
+/// that says more than results ends such a turn, and the provider then refuses a call without its result. Before
+/// that the result may still come.
+fn abandoned(request: &Request) -> HashSet<String> {
+    let (mut answered, mut abandoned, mut is_over) = (HashSet::new(), HashSet::new(), false);
+    for message in request.conversation.messages().iter().rev() {
+        is_over |= message.role == Role::User
+            && message.parts.iter().any(|part| match part {
+                Part::Result(_) => false,
+                Part::Text(text) => !text.text.trim().is_empty(),
+                _ => true,
+            });
+        answered.extend(message.parts.iter().filter_map(|part| ServerBlock::of(part)?.tool_use_id));
+        if message.role == Role::Assistant && is_over {
+            let calls = message.parts.iter().filter_map(|part| ServerBlock::of(part)?.call());
+            abandoned.extend(calls.filter(|id| !answered.contains(id)));
+        }
+    }
+    abandoned
 }
 
 impl<'a> History<'a> {
@@ -264,7 +309,8 @@ impl<'a> History<'a> {
             Part::Call(call) => Some((call.id.as_str(), extras_of(call).remove("toolset_name")?)),
             _ => None,
         });
-        Self { unsigned_thinking: wire.unsigned_thinking, toolsets: toolsets.collect() }
+        let (unsigned_thinking, toolsets) = (wire.unsigned_thinking, toolsets.collect());
+        Self { unsigned_thinking, toolsets, abandoned: abandoned(request) }
     }
 
     /// The messages, roles alternating. Results come first in a user's message.
@@ -305,12 +351,20 @@ impl<'a> History<'a> {
             (Part::Call(_), _) => return misplaced("a call"),
             (Part::Result(result), Role::User) => Some(self.tool_result(result)?),
             (Part::Result(_), _) => return misplaced("a result"),
+            (Part::Opaque(_), _) if self.is_abandoned(part) => None,
             (Part::Opaque(opaque), _) => return Ok(opaque.replay.data_for(WIRE).map(Block::Theirs)),
             (Part::Reasoning(_), _) => None,
             (Part::Audio(_), _) => return Err(Error::config("this wire takes no sound")),
             _ => return Err(Error::config("this wire does not know a part of the conversation")),
         };
         Ok(written.map(Block::Ours))
+    }
+
+    fn is_abandoned(&self, part: &Part) -> bool {
+        !self.abandoned.is_empty()
+            && ServerBlock::of(part)
+                .and_then(ServerBlock::call)
+                .is_some_and(|id| self.abandoned.contains(&id))
     }
 
     fn thinking(&self, reasoning: &'a ReasoningPart) -> Option<Written<'a>> {

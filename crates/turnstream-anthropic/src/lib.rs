@@ -41,6 +41,8 @@
 //! - Ids of calls that came from another wire are made to fit, in call and result alike.
 //! - Thinking goes back with its signature; thinking without one is left out, because the provider refuses
 //!   it. See [`Anthropic::unsigned_thinking`].
+//! - A server-side call whose turn was over before its result came is left out, once a user's message has said more
+//!   than results: the provider refuses it then.
 //!
 //! # What comes in
 //!

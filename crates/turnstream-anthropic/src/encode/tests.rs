@@ -481,3 +481,39 @@ fn a_tools_name_that_the_model_made_up_is_made_to_fit() {
     let body = std::str::from_utf8(&body).unwrap();
     assert!(body.contains("\"functionsf") && !body.contains("functions.f!"), "{body}");
 }
+
+#[test]
+fn a_server_side_call_that_nothing_will_answer_any_more_is_left_out() {
+    let opaque = |block: Value| Part::Opaque(OpaquePart::new(Replay::new(WIRE, block.into())));
+    let search =
+        |id: &str| opaque(json!({ "type": "server_tool_use", "id": id, "name": "web_search", "input": {} }));
+    let found =
+        |id: &str| opaque(json!({ "type": "web_search_tool_result", "tool_use_id": id, "content": [] }));
+    // What goes out of each message: its blocks' types and ids.
+    let sent = |request: Request| -> Vec<String> {
+        let body = body(&request);
+        let messages = body["messages"].as_array().unwrap().iter();
+        let blocks = messages.flat_map(|message| message["content"].as_array().unwrap());
+        let word = |block: &Value| {
+            let id = block["id"].as_str().or(block["tool_use_id"].as_str()).unwrap_or_default();
+            format!("{} {id}", block["type"].as_str().unwrap())
+        };
+        blocks.map(word).collect()
+    };
+    let asked = || Request::new().user("Who won?");
+    // A turn that was cut between the search and its result, and one whose result came.
+    let cut = || asked().message(assistant(vec![search("a"), found("a"), search("b")]));
+    let both = ["text ", "server_tool_use a", "web_search_tool_result a"];
+    assert_eq!(sent(cut().user("And now?"))[..3], both);
+    assert_eq!(sent(cut().user("And now?"))[3..], ["text "]);
+    // A turn that pauses goes back whole, and so does one of which a client's call is answered first.
+    assert_eq!(sent(cut())[3..], ["server_tool_use b"]);
+    let waits = || asked().message(assistant(vec![search("b"), call("c").into()]));
+    let answered = || waits().message(OurMessage::results([ResultPart::text("c", "f", "x")]));
+    assert_eq!(sent(answered())[1..], ["server_tool_use b", "tool_use c", "tool_result c"]);
+    let later = || answered().message(assistant(vec![found("b"), Part::text("They did.")]));
+    assert_eq!(sent(later().user("Sure?"))[1..3], ["server_tool_use b", "tool_use c"]);
+    // Of a message that was nothing else nothing is left.
+    let alone = asked().message(assistant(vec![search("a")])).user("And now?");
+    assert_eq!(sent(alone), ["text ", "text "]);
+}

@@ -17,7 +17,7 @@ use turnstream::{
     Tool, ToolLoop,
 };
 use turnstream_testing::{
-    HttpWire, OverHttp, Recording, ReplayServer, Reply, anthropic, bedrock, conformance::check_laws,
+    HttpWire, OverHttp, Recording, ReplayServer, Reply, anthropic, bedrock, conformance::check_laws, ollama,
     openai_chat, openai_responses,
 };
 use turnstream_tests::TestedWire;
@@ -139,20 +139,13 @@ async fn an_error_in_the_stream_has_the_providers_word_and_no_status() {
 /// Such a stream begins as a JSON document does, which would have the status of its head.
 #[tokio::test]
 async fn an_error_in_a_stream_of_json_lines_has_no_status_either() {
-    const STARTED: &str =
-        "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n";
-    const TEXT: &str =
-        "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"Let\"},\"done\":false}\n";
-    const ERROR: &str = "{\"error\":\"The model is gone.\"}\n";
-    for (lines, status, partial) in [
-        (vec![STARTED, TEXT, ERROR], None, true),
-        (vec![STARTED, ERROR], None, false),
-        (vec![ERROR], Some(200), false),
-    ] {
-        let reply = Recording::chunks(lines.clone()).header("content-type", "application/x-ndjson");
+    for (pieces, status, partial) in
+        [(vec!["", "Let"], None, true), (vec![""], None, false), (vec![], Some(200), false)]
+    {
+        let reply = ollama::Reply::new().text(pieces.clone()).error("", "The model is gone.").into();
         let (_, error) = failed_turn(TestedWire::Ollama, Limits::new(), reply).await;
         assert_eq!((error.kind(), error.message()), (ErrorKind::Provider, "The model is gone."));
-        assert_eq!((error.status(), error.partial()), (status, partial), "{lines:?}");
+        assert_eq!((error.status(), error.partial()), (status, partial), "{pieces:?}");
     }
 }
 

@@ -21,6 +21,7 @@ const DEPTH: usize = 100_000;
 #[test]
 fn a_frame_over_the_limit_is_refused_at_its_first_byte_too_many() {
     for wire in BenchWire::FRAGMENTS {
+        // No frame of any wire: it is too long before its end has come.
         let frame = format!("data: {}", "x".repeat(1000));
         for body in [frame.clone(), format!("{frame}\n\n"), format!("{}{frame}\n\n", opening(wire))] {
             let events = events_of(wire, Limits::new().frame_bytes(512), body.as_bytes());
@@ -156,7 +157,7 @@ fn an_event_of_the_providers_may_be_nested_without_end() {
             BenchWire::OpenAiChat => format!(r#"{{"object":"news","what":{}}}"#, nested(DEPTH)),
             _ => format!(r#"{{"type":"news","what":{}}}"#, nested(DEPTH)),
         };
-        let body = format!("data: {news}\n\n{}", text(wire, ""));
+        let body = format!("{}{}", frame(wire, &news), text(wire, ""));
         let events = once(wire, body.as_bytes());
         assert!(events.iter().all(Result::is_ok), "{}", wire.name());
         let provider = events.iter().find_map(|event| match event {
@@ -175,7 +176,7 @@ fn an_error_may_be_nested_without_end() {
             r#"{{"type":"error","error":{{"type":"api_error","message":"No.","why":{}}}}}"#,
             nested(DEPTH)
         );
-        let events = once(wire, format!("data: {error}\n\n").as_bytes());
+        let events = once(wire, frame(wire, &error).as_bytes());
         assert_eq!(last_error(&events).kind(), ErrorKind::Provider, "{}", wire.name());
 
         // In place of a stream only its start is kept, and that is no error body.
@@ -195,7 +196,7 @@ fn nesting_that_never_closes_is_a_bad_frame() {
         for body in [
             text(wire, &format!(r#","news":{open}"#)),
             whole_call(wire, &format!(r#"{{"a":{open}"#)),
-            format!("data: {open}\n\n"),
+            frame(wire, &open),
         ] {
             let events = once(wire, body.as_bytes());
             assert_eq!(last_error(&events).kind(), ErrorKind::Malformed, "{}", wire.name());
@@ -301,16 +302,24 @@ fn whole_call(wire: BenchWire, arguments: &str) -> String {
 }
 
 /// A turn with this frame in it.
-fn turn(wire: BenchWire, frame: &str) -> String {
-    let frame = format!("data: {frame}\n\n");
+fn turn(wire: BenchWire, data: &str) -> String {
+    let stop = json!({ "type": "content_block_stop", "index": 0 });
     let body = match wire {
-        BenchWire::Anthropic => {
-            let stop = "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
-            anthropic::Reply::new().raw(frame).raw(stop).body()
-        }
-        BenchWire::OpenAiChat => openai_chat::Reply::new().raw(frame).body(),
-        BenchWire::OpenAiResponses => openai_responses::Reply::new().raw(frame).body(),
+        BenchWire::Anthropic => anthropic::Reply::new().frame("", data).frame("", stop).body(),
+        BenchWire::OpenAiChat => openai_chat::Reply::new().frame("", data).body(),
+        BenchWire::OpenAiResponses => openai_responses::Reply::new().frame("", data).body(),
         BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
     };
     String::from_utf8(body).unwrap()
+}
+
+/// This frame alone.
+fn frame(wire: BenchWire, data: &str) -> String {
+    let chunks = match wire {
+        BenchWire::Anthropic => anthropic::Reply::new().frame("", data).cut().chunks(),
+        BenchWire::OpenAiChat => openai_chat::Reply::new().frame("", data).cut().chunks(),
+        BenchWire::OpenAiResponses => openai_responses::Reply::new().frame("", data).cut().chunks(),
+        BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
+    };
+    String::from_utf8(chunks.into_iter().next_back().unwrap()).unwrap()
 }

@@ -236,8 +236,9 @@ async fn case_107_responses_reasoning_item_replay() {
         json!({ "type": "response.output_item.done", "output_index": 1, "item": call("{}", "completed") }),
         json!({ "type": "response.completed", "response": { "id": "resp_7", "status": "completed" } }),
     ];
-    let body: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
-    let reply = openai_responses::Reply::new().raw(body).cut();
+    let start = openai_responses::Reply::new();
+    let reply =
+        frames.iter().fold(start, |reply, frame| reply.frame(frame["type"].as_str().unwrap(), frame)).cut();
     let played =
         RESPONSES.play([reply, RESPONSES.answer("Done.")], [Log::default().tool("f", "ok")], request()).await;
     assert_eq!(ended(&played.outcome), "finished");

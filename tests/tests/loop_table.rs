@@ -239,32 +239,30 @@ async fn something_new_stands_between_the_fragments() {
         next: Some(&[r#"call a f {"x":1}"#, "result a: done"]),
         end: "finished",
     };
-    let frame = |data: &Value| format!("data: {data}\n\n");
     let start = json!({ "type": "tool_use", "id": "a", "name": "f", "input": {} });
     let fragment = |text: &str| json!({ "type": "input_json_delta", "partial_json": text });
-    let delta = |delta: Value| frame(&json!({ "type": "content_block_delta", "index": 0, "delta": delta }));
-    let body = [
-        frame(&json!({ "type": "content_block_start", "index": 0, "content_block": start })),
-        delta(fragment("{\"x\"")),
-        delta(json!({ "type": "brand_new_delta", "note": "{}" })),
-        frame(&json!({ "type": "brand_new_frame", "index": 0 })),
-        delta(fragment(":1}")),
-        frame(&json!({ "type": "content_block_stop", "index": 0 })),
-    ];
-    let reply = (ANTHROPIC.reply)().raw(body.concat()).stop("tool_use");
+    let delta = |delta: Value| json!({ "type": "content_block_delta", "index": 0, "delta": delta });
+    let block = json!({ "type": "content_block_start", "index": 0, "content_block": start });
+    let reply = (ANTHROPIC.reply)()
+        .frame("content_block_start", block)
+        .frame("content_block_delta", delta(fragment("{\"x\"")))
+        .frame("content_block_delta", delta(json!({ "type": "brand_new_delta", "note": "{}" })))
+        .frame("brand_new_frame", json!({ "type": "brand_new_frame", "index": 0 }))
+        .frame("content_block_delta", delta(fragment(":1}")))
+        .frame("content_block_stop", json!({ "type": "content_block_stop", "index": 0 }))
+        .stop("tool_use");
     check(ANTHROPIC, "an unknown delta type", reply, want()).await;
 
-    let delta = |delta: Value| frame(&json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] }));
+    let delta = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
     let call = |arguments: &str| json!({ "index": 0, "function": { "arguments": arguments } });
     let opening = json!({ "index": 0, "id": "a", "type": "function", "function": { "name": "f" } });
-    let body = [
-        delta(json!({ "tool_calls": [opening] })),
-        delta(json!({ "tool_calls": [call("{\"x\"")] })),
-        delta(json!({ "brand_new": { "note": "{}" } })),
-        frame(&json!({ "type": "brand_new_frame" })),
-        delta(json!({ "tool_calls": [call(":1}")] })),
-    ];
-    let reply = (CHAT.reply)().raw(body.concat()).stop("tool_calls");
+    let reply = (CHAT.reply)()
+        .frame("", delta(json!({ "tool_calls": [opening] })))
+        .frame("", delta(json!({ "tool_calls": [call("{\"x\"")] })))
+        .frame("", delta(json!({ "brand_new": { "note": "{}" } })))
+        .frame("", json!({ "type": "brand_new_frame" }))
+        .frame("", delta(json!({ "tool_calls": [call(":1}")] })))
+        .stop("tool_calls");
     check(CHAT, "an unknown delta", reply, want()).await;
 }
 
@@ -290,17 +288,16 @@ async fn the_fragments_of_two_calls_take_turns() {
 async fn a_call_has_no_id() {
     let call = json!({ "index": 0, "function": { "name": "f", "arguments": "{\"x\":1}" } });
     let chunk = json!({ "id": "c", "choices": [{ "index": 0, "delta": { "tool_calls": [call] } }] });
-    let reply = (CHAT.reply)().raw(format!("data: {chunk}\n\n")).stop("tool_calls");
+    let reply = (CHAT.reply)().frame("", chunk).stop("tool_calls");
     let next = Some(&[r#"call turnstream_call_0 f {"x":1}"#, "result turnstream_call_0: done"][..]);
     check(CHAT, "a missing id", reply, Want { ran: &[r#"f {"x":1}"#], next, end: "finished" }).await;
 
-    let frame = |data: &Value| format!("data: {data}\n\n");
     let start = json!({ "type": "tool_use", "name": "f", "input": { "x": 1 } });
-    let body = [
-        frame(&json!({ "type": "content_block_start", "index": 0, "content_block": start })),
-        frame(&json!({ "type": "content_block_stop", "index": 0 })),
-    ];
-    let reply = (ANTHROPIC.reply)().raw(body.concat()).stop("tool_use");
+    let block = json!({ "type": "content_block_start", "index": 0, "content_block": start });
+    let reply = (ANTHROPIC.reply)()
+        .frame("content_block_start", block)
+        .frame("content_block_stop", json!({ "type": "content_block_stop", "index": 0 }))
+        .stop("tool_use");
     check(ANTHROPIC, "a missing id", reply, Want { ran: &[r#"f {"x":1}"#], next, end: "finished" }).await;
 }
 

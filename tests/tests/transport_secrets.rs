@@ -144,17 +144,20 @@ impl Seen {
     }
 }
 
-/// What a server answers, and in which kind of error, if any, the turn ends. `news` is a frame of a type that
+/// What a server answers, and in which kind of error, if any, the turn ends. `news` are frames of a type that
 /// the wire does not know.
-fn cases<W: HttpWire>(reply: fn() -> Reply<OverHttp<W>>, news: &str) -> Vec<(Recording, Option<ErrorKind>)> {
+fn cases<W: HttpWire>(
+    reply: fn() -> Reply<OverHttp<W>>,
+    news: &[String],
+) -> Vec<(Recording, Option<ErrorKind>)> {
     let envelope = json!({ "error": { "message": ECHO, "type": "t", "code": KEY } }).to_string();
     let whole = || reply().text(["Hello."]).end();
-    let news = [news.as_bytes(), &whole().body()].concat();
+    let news = news.iter().fold(reply(), |reply, news| reply.frame("unheard_of", news)).text(["Hello."]);
     let cut = || Recording::from(reply().text(["Hello."]).cut());
     let long = format!("{}{KEY}", "x".repeat(2040));
     let table = [
         (Recording::from(whole()), None),
-        (Recording::new(news), None),
+        (Recording::from(news), None),
         (Recording::new(envelope.clone()).status(401), Some(ErrorKind::Authentication)),
         (Recording::new(envelope.clone()).status(400), Some(ErrorKind::InvalidRequest)),
         (Recording::new(ECHO).status(404), Some(ErrorKind::NotFound)),
@@ -230,7 +233,7 @@ async fn no_secret_is_in_anything_that_can_be_seen() {
     let news = json!({ "type": "unheard_of", "echo": ECHO, "object": "unheard.of" });
     // Some writers of JSON escape the slash.
     let escaped = news.to_string().replace('/', "\\/");
-    let news = format!("event: unheard_of\ndata: {news}\n\nevent: unheard_of\ndata: {escaped}\n\n");
+    let news = [news.to_string(), escaped];
 
     // The key is the wire's, or found out for each attempt: then the wire's own is not sent.
     type Set = fn(Client) -> Client;

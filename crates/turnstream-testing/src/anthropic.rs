@@ -185,6 +185,10 @@ impl Render for Renderer {
         self.frame("ping", &object([("type", string("ping"))]));
     }
 
+    fn own_frame(&mut self, event: &str, data: &str) {
+        self.frames.event(event, data);
+    }
+
     fn raw(&mut self, bytes: &[u8]) {
         self.frames.raw(bytes);
     }

@@ -230,6 +230,10 @@ impl Render for Renderer {
 
     fn ping(&mut self) {}
 
+    fn own_frame(&mut self, event: &str, data: &str) {
+        self.frames.raw(&frame(event, data));
+    }
+
     fn raw(&mut self, bytes: &[u8]) {
         self.frames.raw(bytes);
     }

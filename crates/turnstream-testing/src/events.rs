@@ -145,6 +145,8 @@ impl Render for Renderer {
 
     fn ping(&mut self) {}
 
+    fn own_frame(&mut self, _event: &str, _data: &str) {}
+
     fn raw(&mut self, _bytes: &[u8]) {}
 
     fn gate(&mut self, gate: &Gate) {

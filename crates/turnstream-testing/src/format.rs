@@ -90,6 +90,14 @@ impl Frames {
         self.raw(format!("data: {data}\n\n").as_bytes());
     }
 
+    /// A server-sent event, with a name if there is one.
+    pub(crate) fn event(&mut self, event: &str, data: &str) {
+        match event {
+            "" => self.unnamed(data),
+            event => self.named(event, data),
+        }
+    }
+
     /// A JSON line.
     pub(crate) fn line(&mut self, data: &str) {
         self.raw(format!("{data}\n").as_bytes());

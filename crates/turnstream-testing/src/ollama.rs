@@ -184,6 +184,10 @@ impl Render for Renderer {
         self.frames.line("");
     }
 
+    fn own_frame(&mut self, _event: &str, data: &str) {
+        self.frames.line(data);
+    }
+
     fn raw(&mut self, bytes: &[u8]) {
         self.frames.raw(bytes);
     }

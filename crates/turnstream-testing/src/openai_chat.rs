@@ -167,6 +167,10 @@ impl Render for Renderer {
         self.frames.comment();
     }
 
+    fn own_frame(&mut self, event: &str, data: &str) {
+        self.frames.event(event, data);
+    }
+
     fn raw(&mut self, bytes: &[u8]) {
         self.frames.raw(bytes);
     }

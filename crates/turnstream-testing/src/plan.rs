@@ -24,6 +24,11 @@ pub(crate) enum Step {
     /// One call, or several whose fragments take turns.
     Calls(Vec<PlannedCall>),
     Ping,
+    /// A frame of the test's own: its name, if it has one, and its data.
+    Frame {
+        event: String,
+        data: String,
+    },
     Raw(Vec<u8>),
     Gate(Gate),
     Error {
@@ -86,6 +91,8 @@ pub(crate) trait Render {
     /// Ends the parts that are still open. `is_cut`: the model did not come to their end.
     fn close(&mut self, is_cut: bool);
     fn ping(&mut self);
+    /// A frame of the test's own. The name is left out where it is empty, and where the wire has none.
+    fn own_frame(&mut self, event: &str, data: &str);
     fn raw(&mut self, bytes: &[u8]);
     fn gate(&mut self, gate: &Gate);
     fn error(&mut self, code: &str, message: &str);
@@ -128,6 +135,7 @@ impl Plan {
                     renderer.calls(calls);
                 }
                 Step::Ping => renderer.ping(),
+                Step::Frame { event, data } => renderer.own_frame(event, data),
                 Step::Raw(bytes) => renderer.raw(bytes),
                 Step::Gate(gate) => renderer.gate(gate),
                 Step::Error { code, message } => renderer.error(code, message),

@@ -204,7 +204,22 @@ impl<W: HttpWire> Reply<OverHttp<W>> {
         self.step(Step::Ping)
     }
 
-    /// Sends these bytes here as they are: a frame of your own with its line ends, or damage.
+    /// Sends a frame of your own here, as the wire writes its frames: one that is new, or one that has more in
+    /// it than this builder can say. `event` is its name; server-sent events have none where it is empty, and
+    /// JSON lines never have one. `data` is one line of JSON.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use turnstream_testing::anthropic::Reply;
+    ///
+    /// let reply = Reply::new().frame("news", json!({ "type": "news" })).text(["Hi."]);
+    /// assert_eq!(reply.chunks()[1], b"event: news\ndata: {\"type\":\"news\"}\n\n");
+    /// ```
+    pub fn frame(self, event: &str, data: impl ToString) -> Self {
+        self.step(Step::Frame { event: event.to_owned(), data: data.to_string() })
+    }
+
+    /// Sends these bytes here as they are: damage, above all. For frames there is [`frame`](Self::frame).
     pub fn raw(self, bytes: impl AsRef<[u8]>) -> Self {
         self.step(Step::Raw(bytes.as_ref().to_vec()))
     }
@@ -284,7 +299,7 @@ impl<W: HttpWire> Default for Reply<OverHttp<W>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{anthropic, openai_chat, openai_responses};
+    use crate::{anthropic, bedrock, cohere, gemini, ollama, openai_chat, openai_responses};
 
     fn text(bytes: Vec<u8>) -> String {
         String::from_utf8(bytes).unwrap()
@@ -308,6 +323,27 @@ mod tests {
             "data: [DONE]\n\n".to_owned(),
         ];
         assert_eq!(reply().chunks().into_iter().map(text).collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn a_frame_of_ones_own_is_written_as_the_wire_writes_its_frames() {
+        let data = || serde_json::json!({ "n": 1 });
+        let event = |name: &str| {
+            [
+                anthropic::Reply::new().frame(name, data()).cut().chunks().pop(),
+                cohere::Reply::new().frame(name, data()).cut().chunks().pop(),
+                gemini::Reply::new().frame(name, data()).cut().chunks().pop(),
+                openai_chat::Reply::new().frame(name, data()).cut().chunks().pop(),
+                openai_responses::Reply::new().frame(name, data()).cut().chunks().pop(),
+            ]
+        };
+        let named = "event: news\ndata: {\"n\":1}\n\n";
+        assert_eq!(event("news").map(|frame| text(frame.unwrap())), [named; 5]);
+        assert_eq!(event("").map(|frame| text(frame.unwrap())), ["data: {\"n\":1}\n\n"; 5]);
+        let line = ollama::Reply::new().frame("news", data()).cut().chunks().pop();
+        assert_eq!(line.map(text).as_deref(), Some("{\"n\":1}\n"));
+        let message = bedrock::Reply::new().frame("news", data()).cut().chunks().pop();
+        assert_eq!(message, Some(bedrock::frame("news", "{\"n\":1}")));
     }
 
     #[test]

@@ -86,15 +86,14 @@ async fn case_130_retry_after_forms_are_what_is_waited() {
     assert_eq!((server.requests().len(), turn.attempts()), (2, 2));
 }
 
-const START: &str = concat!(
-    "event: message_start\n",
-    r#"data: {"type":"message_start","message":{"id":"msg_9","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}"#,
-    "\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
-);
+/// A reply that fails with an error in its stream, behind whatever else it says.
+fn in_stream(before: fn(Reply) -> Reply, code: &str) -> Recording {
+    before(Reply::new().ping()).error(code, "Overloaded").into()
+}
 
-fn in_stream(before: &str, code: &str) -> Recording {
-    let error = json!({ "type": "error", "error": { "type": code, "message": "Overloaded" } });
-    Recording::new(format!("{START}{before}event: error\ndata: {error}\n\n"))
+/// Nothing is said before the error.
+fn nothing(reply: Reply) -> Reply {
+    reply
 }
 
 fn at_once(server: &ReplayServer) -> Client {
@@ -105,7 +104,7 @@ fn at_once(server: &ReplayServer) -> Client {
 #[tokio::test]
 async fn case_131_retry_only_before_first_event() {
     // An attempt that dies before any output is nobody's business; the last one's error is.
-    let dying = || in_stream("", "overloaded_error");
+    let dying = || in_stream(nothing, "overloaded_error");
     let server = ReplayServer::start([dying(), dying(), dying()]).await.unwrap();
     let mut turn = at_once(&server).stream(&Request::new().user("?"));
     let (events, error) = failure(&mut turn).await;
@@ -131,19 +130,9 @@ async fn case_131_retry_only_before_first_event() {
 
 #[tokio::test]
 async fn case_131_retry_only_before_first_event_and_never_after_output() {
-    let text = concat!(
-        r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
-        "\n\n",
-        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hel"}}"#,
-        "\n\n",
-    );
-    let call = concat!(
-        r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}"#,
-        "\n\n",
-        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":"}}"#,
-        "\n\n",
-    );
-    for before in [text, call] {
+    let text = |reply: Reply| reply.text(["Hel"]);
+    let call = |reply: Reply| reply.call_raw("toolu_1", "f", "{\"a\":");
+    for before in [text, call] as [fn(Reply) -> Reply; 2] {
         let again = Recording::from(Reply::new().text(["Hello."]).end());
         let server = ReplayServer::start([in_stream(before, "overloaded_error"), again]).await.unwrap();
         let (_, error) = failure(&mut at_once(&server).stream(&Request::new().user("?"))).await;
@@ -165,8 +154,14 @@ async fn case_132_529_and_in_stream_kinds() {
         Recording::new(overloaded.to_string()).status(529).header("content-type", "application/json");
     let table = [
         (refusal, ErrorKind::Overloaded, Some(529), "overloaded_error", true),
-        (in_stream("", "overloaded_error"), ErrorKind::Provider, None, "overloaded_error", true),
-        (in_stream("", "invalid_request_error"), ErrorKind::Provider, None, "invalid_request_error", false),
+        (in_stream(nothing, "overloaded_error"), ErrorKind::Provider, None, "overloaded_error", true),
+        (
+            in_stream(nothing, "invalid_request_error"),
+            ErrorKind::Provider,
+            None,
+            "invalid_request_error",
+            false,
+        ),
     ];
     for (reply, kind, status, code, is_retryable) in table {
         let error = error_of(reply).await;
@@ -190,7 +185,11 @@ async fn case_132_529_and_in_stream_kinds_of_numbers() {
     ];
     for (code, is_retried) in table {
         let error = json!({ "error": { "message": "It says why.", "code": code } });
-        let failing = || Recording::new(format!("data: {error}\n\n"));
+        // The error's frame alone: no output, and no start of a turn before it.
+        let failing = || {
+            let frame = openai_chat::Reply::new().frame("", &error).cut().chunks().pop();
+            Recording::chunks(frame)
+        };
         let good = Recording::from(openai_chat::Reply::new().text(["Hello."]).end());
         let server = ReplayServer::start([failing(), good]).await.unwrap();
         let retries = RetryPolicy::new().base_delay(Duration::ZERO);

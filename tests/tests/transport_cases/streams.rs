@@ -10,9 +10,7 @@ use turnstream::{
     Client, Event, Request, TurnStream, anthropic::Anthropic, openai_chat::OpenAiChat,
     wire::reexports::futures_core::Stream,
 };
-use turnstream_testing::{Gate, Recording, ReplayServer};
-
-const FRAME: &str = r#"data: {"id":"c-1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}"#;
+use turnstream_testing::{Gate, Recording, ReplayServer, anthropic, openai_chat};
 
 async fn text(turn: &mut TurnStream) -> String {
     loop {
@@ -27,9 +25,8 @@ async fn text(turn: &mut TurnStream) -> String {
 #[tokio::test]
 async fn case_134_idle_timeout_too_eager() {
     let gate = Gate::new();
-    let frame = format!("{FRAME}\n\n");
-    let reply = Recording::new(frame.clone()).then_at(&gate, frame).stall();
-    let server = ReplayServer::start([reply]).await.unwrap();
+    let reply = openai_chat::Reply::new().text(["a"]).gate(&gate).text(["a"]).cut();
+    let server = ReplayServer::start([Recording::from(reply).stall()]).await.unwrap();
     let wire = OpenAiChat::new("m").base_url(server.base_url());
     let client = Client::new(wire).idle_timeout(Duration::from_millis(1000));
     let mut turn = client.stream(&Request::new().user("?"));
@@ -50,7 +47,7 @@ async fn case_134_idle_timeout_too_eager() {
 #[test]
 fn case_140_drop_closes_the_connection() {
     let server_side = tokio::runtime::Runtime::new().unwrap();
-    let reply = Recording::new(format!("{FRAME}\n\n")).stall();
+    let reply = Recording::from(openai_chat::Reply::new().text(["a"]).cut()).stall();
     let server = server_side.block_on(ReplayServer::start([reply])).unwrap();
     let client_side = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     client_side.block_on(async {
@@ -73,11 +70,8 @@ fn case_140_drop_closes_the_connection() {
 /// A turn that is read inside a task of the caller's, as in a server's handler, and whose task is aborted.
 #[tokio::test]
 async fn case_140_drop_closes_the_connection_when_the_callers_task_is_aborted() {
-    let body = concat!(
-        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#,
-        "\n\n",
-    );
-    let server = ReplayServer::start([Recording::new(body).stall()]).await.unwrap();
+    let reply = Recording::from(anthropic::Reply::new().text(["a"]).cut()).stall();
+    let server = ReplayServer::start([reply]).await.unwrap();
     let client = Client::new(Anthropic::new("m").base_url(server.base_url()));
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let task = tokio::spawn(async move {

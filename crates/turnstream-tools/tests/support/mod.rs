@@ -1,4 +1,6 @@
-//! A model that says what a test wrote, and remembers what it was asked.
+//! A model that says what a test wrote, and remembers what it was asked. It says any events, also those that the
+//! testing kit's replies, which keep the laws, do not make: a call that is done and then silence, a reason that
+//! does not fit the calls, an error of any kind at any place.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
 use std::{

@@ -114,6 +114,7 @@ async fn case_131_retry_only_before_first_event() {
         "message": "Overloaded",
         "partial": false,
         "code": "overloaded_error",
+        "request_id": "req_test",
     });
     let mut said = serde_json::to_value(&error).unwrap();
     // The start of the body is there to be looked at.

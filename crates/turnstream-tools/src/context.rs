@@ -32,7 +32,8 @@ impl CallContext {
 
     /// The id under which the result goes back: the key for a side that must do nothing twice, for a call that is
     /// run again after a kill has it still. It is unique in the conversation, save where the handler runs
-    /// [eagerly](crate::Tool::eager): then it is the provider's, which may repeat.
+    /// [eagerly](crate::Tool::eager): then it is the provider's, which may repeat, and one that does is another
+    /// after a kill.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -9,6 +9,6 @@ for peer in value async-openai async-anthropic genai rig siumai; do
     cargo build --quiet --release "-j${JOBS:-2}" -p "peer-$peer"; then
     echo "built: $peer ($((SECONDS - started)) s)"
   else
-    echo "left out: $peer does not build here ($((SECONDS - started)) s)"
+    echo "left out: $peer failed, or took more than ${MINUTES:-15} minutes ($((SECONDS - started)) s)"
   fi
 done

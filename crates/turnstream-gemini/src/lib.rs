@@ -119,8 +119,17 @@ impl Gemini {
     }
 
     /// A model at Vertex AI, in a project and a location such as `europe-west4`, `us`, `eu` or `global`. The key
-    /// is an OAuth token.
+    /// is an OAuth token. With what is no name of a project or a location nothing is sent: there is no base URL then.
     pub fn vertex(project: &str, location: &str, model: impl Into<String>) -> Self {
+        let wire = Self::new(model).profile(Profile::Vertex);
+        // They become a part of the address, and the token goes there.
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+        };
+        if !is_name(project) || !is_name(location) || location.contains(['.', ':']) {
+            return wire;
+        }
         let host = match location {
             "global" => "aiplatform.googleapis.com".to_owned(),
             // The regions that are a continent have addresses of another form.
@@ -128,7 +137,7 @@ impl Gemini {
             location => format!("{location}-aiplatform.googleapis.com"),
         };
         let url = format!("https://{host}/v1/projects/{project}/locations/{location}/publishers/google");
-        Self::new(model).profile(Profile::Vertex).base_url(url)
+        wire.base_url(url)
     }
 
     /// Says what server it is: its differences, and its base URL and the header of its key, unless they are set.
@@ -460,8 +469,19 @@ mod tests {
                 )
             );
         }
-        let error = Gemini::new("m").profile(Profile::Vertex).encode(&Request::new()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config);
+        let nowhere = [
+            Gemini::new("m").profile(Profile::Vertex),
+            Gemini::vertex("p", "h.example/", "m"),
+            Gemini::vertex("p", "user@h.example", "m"),
+            Gemini::vertex("p", "", "m"),
+            Gemini::vertex("p/../x", "eu", "m"),
+            Gemini::vertex("", "eu", "m"),
+        ];
+        for wire in nowhere {
+            let error = wire.encode(&Request::new()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{wire:?}");
+        }
+        assert!(sent(&Gemini::vertex("example.com:p-1", "eu", "m")).0.contains("/projects/example.com:p-1/"));
     }
 
     #[test]

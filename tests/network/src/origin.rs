@@ -2,6 +2,7 @@
 
 use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
 
+use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -20,6 +21,8 @@ use crate::{
 const BACKLOG: u32 = 4096;
 /// How much the system takes of a reply before its client has: little, so that a client that does not read is felt.
 const SEND_BUFFER_BYTES: u32 = 64 << 10;
+/// How long is waited for counts. Who waits longer waits for ever.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The pieces of a slow reply.
 const SLOW_BYTES: usize = 97;
 
@@ -95,10 +98,15 @@ impl Origin {
     }
 
     /// Waits until the counts are as they should be.
-    pub async fn until(&self, is_reached: impl FnMut(&Counts) -> bool) {
+    ///
+    /// # Errors
+    ///
+    /// When they never will, by all that can be told.
+    pub async fn until(&self, is_reached: impl FnMut(&Counts) -> bool) -> anyhow::Result<()> {
         let mut counts = self.shared.counts.subscribe();
-        // The sender lives as long as the server.
-        let _ = counts.wait_for(is_reached).await;
+        let reached = tokio::time::timeout(PATIENCE, counts.wait_for(is_reached)).await;
+        ensure!(reached.is_ok(), "the server stays at {:?}", self.counts());
+        Ok(())
     }
 
     /// Lets held replies go on, or holds those to come.
@@ -129,9 +137,9 @@ pub async fn serve_until_stdin_ends() -> anyhow::Result<()> {
         let (command, number) = line.split_once(' ').unwrap_or((&line, "0"));
         let number: usize = number.parse()?;
         match command {
-            "held" => origin.until(|counts| counts.held >= number).await,
-            "blocked" => origin.until(|counts| counts.blocked >= number).await,
-            "open" => origin.until(|counts| counts.open <= number).await,
+            "held" => origin.until(|counts| counts.held >= number).await?,
+            "blocked" => origin.until(|counts| counts.blocked >= number).await?,
+            "open" => origin.until(|counts| counts.open <= number).await?,
             "go" => origin.go_on(number != 0),
             _ => {}
         }
@@ -265,9 +273,15 @@ impl Connection {
         self.write(&[head(200, kind, &[]), chunk(first)].concat()).await?;
         self.shared.count(|counts| counts.held += 1);
         let mut goes_on = self.shared.goes_on.subscribe();
-        // The sender lives as long as this connection.
-        let _ = goes_on.wait_for(|goes_on| *goes_on).await;
+        let left = tokio::select! {
+            // The sender lives as long as this connection.
+            _ = goes_on.wait_for(|goes_on| *goes_on) => None,
+            left = self.wait_for_client_to_leave() => Some(left),
+        };
         self.shared.count(|counts| counts.held -= 1);
+        if let Some(left) = left {
+            return left;
+        }
         self.write(&[&chunk(second), LAST_CHUNK].concat()).await?;
         Ok(After::Kept)
     }

@@ -14,11 +14,13 @@ use turnstream_network::{
 use turnstream_tests::TestedWire;
 
 /// How many turns at once on one way.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 48;
 /// How long nothing may come where nothing will.
 const SHORT: Duration = Duration::from_millis(100);
 /// In the middle of every head, be it TLS's or HTTP's.
 const IN_HEAD: usize = 40;
+/// In the middle of the long body, however it is carried.
+const IN_LONG_BODY: usize = 1 << 20;
 
 #[derive(Parser)]
 struct Arguments {
@@ -118,6 +120,7 @@ impl Proxies {
             let gone = Expected::NoHead(ErrorKind::Server, Some(502));
             self.way(&way, &clients, Fault::ResetInHead, gone).await;
             self.compression_is_an_error(&url, site).await?;
+            self.a_dropped_turn_reaches_the_server(&clients, site).await?;
             if !site.buffers {
                 self.streams(&clients, site).await?;
                 self.behind_faults(&format!("{}, and ", site.name()), site.port, "https").await?;
@@ -152,16 +155,16 @@ impl Proxies {
             let way = format!("{before}{name} in the head");
             self.way(&way, &clients, Fault::Whole, Expected::NoHead(kind, None)).await;
         }
-        if scheme == "https" {
-            return Ok(());
-        }
         for (name, cut, kind) in [
             ("reset", Cut::Reset, ErrorKind::Truncated),
             ("close", Cut::Close, ErrorKind::Truncated),
             ("blackhole", Cut::Blackhole, ErrorKind::IdleTimeout),
         ] {
             let way = format!("{before}{name} in the body");
-            self.cut_in_body(&way, server, cut, kind).await;
+            match scheme {
+                "https" => self.cut_in_long_body(&way, server, cut, kind).await?,
+                _ => self.cut_in_body(&way, server, cut, kind).await,
+            }
         }
         Ok(())
     }
@@ -184,6 +187,33 @@ impl Proxies {
         });
         let ended: Vec<anyhow::Result<()>> = turns.buffer_unordered(AT_ONCE).collect().await;
         self.report(way, ended);
+    }
+
+    /// Where a byte of the body is on its way, TLS and HTTP/2 alone know: it is one in the middle of a long one.
+    async fn cut_in_long_body(
+        &mut self,
+        way: &str,
+        server: u16,
+        cut: Cut,
+        kind: ErrorKind,
+    ) -> anyhow::Result<()> {
+        let proxy = FaultProxy::start(server, Way::Cut(cut, IN_LONG_BODY)).await?;
+        let clients = self.clients(&format!("https://127.0.0.1:{}", proxy.port()), |client| match cut {
+            Cut::Blackhole => client.idle_timeout(SHORT),
+            _ => client,
+        });
+        let plan = Plan::whole(0, self.fixtures.long());
+        let turn = run(&clients, &self.fixtures, &plan).await.context("something came after the end")?;
+        let want = &self.fixtures.get(plan.fixture).context("no such fixture")?.items;
+        let (end, before) = turn.items.split_last().context("nothing came")?;
+        let is_cut = matches!(end, Err(error) if error.kind() == kind && error.partial());
+        let is_right = is_cut
+            && !before.is_empty()
+            && difference(want.get(..before.len()).unwrap_or_default(), before).is_none();
+        let ended =
+            if is_right { Ok(()) } else { Err(anyhow!("it ends with {end:?} after {} items", before.len())) };
+        self.report(way, vec![ended]);
+        Ok(())
     }
 
     /// Every fixture on one way, with one fault.
@@ -284,6 +314,31 @@ impl Proxies {
         Ok(())
     }
 
+    /// A consumer that goes away is heard of at the other end, also while a proxy collects the reply.
+    async fn a_dropped_turn_reaches_the_server(
+        &mut self,
+        clients: &Clients,
+        site: Site,
+    ) -> anyhow::Result<()> {
+        let numbers = self.fixtures.numbers(|fixture| fixture.name == "long-call");
+        for number in &numbers {
+            self.origin.go_on(false);
+            self.origin.until(|counts| counts.held == 0).await?;
+            let plan = Plan { fault: Fault::Held, failing: u32::MAX, ..Plan::whole(0, *number) };
+            let mut turn = begin(clients, &self.fixtures, &plan).context("no such fixture")?;
+            let read = async { while turn.next().await.is_some() {} };
+            tokio::select! {
+                () = read => bail!("the turn is over, and the server has not sent it"),
+                held = self.origin.until(|counts| counts.held == 1) => held?,
+            }
+            drop(turn);
+            self.origin.until(|counts| counts.held == 0).await?;
+        }
+        let ended = numbers.iter().map(|_| Ok(())).collect();
+        self.report(&format!("{}: dropped, and the server hears of it", site.name()), ended);
+        Ok(())
+    }
+
     /// What the server has sent comes out while it holds back the rest.
     async fn streams(&mut self, clients: &Clients, site: Site) -> anyhow::Result<()> {
         let numbers =
@@ -291,7 +346,7 @@ impl Proxies {
         let mut ended = Vec::new();
         for number in &numbers {
             self.origin.go_on(false);
-            self.origin.until(|counts| counts.held == 0).await;
+            self.origin.until(|counts| counts.held == 0).await?;
             let plan = Plan { fault: Fault::Held, failing: u32::MAX, ..Plan::whole(0, *number) };
             let want = self.oracle.want(&plan).context("no such fixture")?;
             let mut turn = begin(clients, &self.fixtures, &plan).context("no such fixture")?;
@@ -299,7 +354,7 @@ impl Proxies {
             while !matches!(items.last(), Some(Ok(Event::CallArgumentFragment(_)))) {
                 items.push(turn.next().await.context("the turn is over too early")?);
             }
-            self.origin.until(|counts| counts.held == 1).await;
+            self.origin.until(|counts| counts.held == 1).await?;
             self.origin.go_on(true);
             items.extend(run_until(turn, usize::MAX).await.context("something came after the end")?.items);
             ended.push(match difference(&want.items, &items) {

@@ -21,7 +21,7 @@ pub use fixtures::{Fixture, Fixtures};
 pub use nginx::{Authority, Nginx, Site};
 pub use oracle::{Item, Oracle, Want, decoded, difference};
 pub use origin::{Counts, Origin, serve_until_stdin_ends};
-pub use plan::{Fault, Plan};
+pub use plan::{Fault, Plan, RESULT};
 pub use process::{Figures, descriptors, make_room_for, no_task_is_left};
 pub use server_process::ServerProcess;
 pub use turns::{Turn, begin, run, run_until};

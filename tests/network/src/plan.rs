@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::fixtures::Fixtures;
 
+/// What the handlers of a conversation answer.
+pub const RESULT: &str = "The parcel is on its way.";
+
 /// What happens to an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,6 +67,9 @@ pub struct Plan {
     pub turn: u64,
     /// The number of the fixture that is served.
     pub fixture: usize,
+    /// The number of the one that is served instead once the [result](RESULT) of a call has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<usize>,
     /// What happens.
     pub fault: Fault,
     /// Where it happens: after so many bytes of the head or the body, or so many items for the consumer.
@@ -129,7 +135,7 @@ impl Fault {
 impl Plan {
     /// A turn to which nothing happens.
     pub fn whole(turn: u64, fixture: usize) -> Self {
-        Self { turn, fixture, fault: Fault::Whole, at: 0, failing: 0 }
+        Self { turn, fixture, answer: None, fault: Fault::Whole, at: 0, failing: 0 }
     }
 
     /// A turn to which something random happens, the same for the same seed and number.
@@ -157,7 +163,7 @@ impl Plan {
             _ if random.bool() => 1,
             _ => u32::MAX,
         };
-        Self { turn, fixture: number, fault, at, failing }
+        Self { fault, at, failing, ..Self::whole(turn, number) }
     }
 
     /// The words that stand in the turn's message.

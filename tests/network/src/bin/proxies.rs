@@ -6,10 +6,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
 use futures_util::StreamExt;
-use turnstream::{Client, ErrorKind, Event, Request, openai_chat::OpenAiChat};
+use serde_json::Value;
+use turnstream::{Client, ErrorKind, Event, Request, RunEvent, Tool, ToolLoop, openai_chat::OpenAiChat};
 use turnstream_network::{
     Authority, Clients, Cut, Fault, FaultProxy, Fixture, Fixtures, Item, Nginx, NobodyListens, Oracle,
-    Origin, Plan, Site, Turn, Way, begin, difference, run, run_until,
+    Origin, Plan, RESULT, Site, Turn, Way, begin, difference, run, run_until,
 };
 use turnstream_tests::TestedWire;
 
@@ -89,6 +90,7 @@ impl Proxies {
                 continue;
             }
             self.speaks(&clients, site).await?;
+            self.conversation(&site.name(), &clients).await?;
             for fault in [
                 Fault::Whole,
                 Fault::SlowChunks,
@@ -129,6 +131,36 @@ impl Proxies {
         Ok(())
     }
 
+    /// A call, its handler, and the answer, on every wire: the events of both turns.
+    async fn conversation(&mut self, way: &str, clients: &Clients) -> anyhow::Result<()> {
+        let mut ended = Vec::new();
+        for wire in TestedWire::ALL {
+            let number = |name: &str| {
+                let numbers = self.fixtures.numbers(|fixture| fixture.wire == wire && fixture.name == name);
+                numbers.first().copied().context("every wire has this fixture")
+            };
+            let (call, answer) = (number("order-1-call")?, number("order-2-answer")?);
+            let plan = Plan { answer: Some(answer), ..Plan::whole(0, call) };
+            let client = clients.get(wire, plan.fault).context("every wire has a client")?;
+            let tool = Tool::new("lookup_order").handler(|_: Value| async { Ok(RESULT) });
+            let mut run = ToolLoop::new(client.clone()).tool(tool).run(Request::new().user(plan.message()));
+            let mut items: Vec<Item> = Vec::new();
+            while let Some(event) = run.next().await {
+                if let RunEvent::Turn(turn) = event {
+                    items.push(Ok(turn.event));
+                }
+            }
+            let want = [call, answer].map(|number| self.oracle.want(&Plan::whole(0, number)));
+            let want: Vec<Item> = want.into_iter().flatten().flat_map(|want| want.items).collect();
+            ended.push(match difference(&want, &items) {
+                Some(difference) => Err(anyhow!("{}: {difference}", wire.name())),
+                None => Ok(()),
+            });
+        }
+        self.report(&format!("{way}: a conversation with a call"), ended);
+        Ok(())
+    }
+
     /// A proxy with faults in front of a server or of nginx.
     async fn behind_faults(&mut self, before: &str, server: u16, scheme: &str) -> anyhow::Result<()> {
         let url = |proxy: &FaultProxy| format!("{scheme}://127.0.0.1:{}", proxy.port());
@@ -136,11 +168,13 @@ impl Proxies {
             ("latency of 10 ms", Way::Latency(Duration::from_millis(10))),
             ("slices of 1 byte", Way::Slices(1)),
             ("slices of 7 bytes", Way::Slices(7)),
-            ("50 KiB a second", Way::Bandwidth(512)),
+            ("200 KiB a second", Way::Bandwidth(2048)),
         ] {
             let proxy = FaultProxy::start(server, way).await?;
             let clients = self.clients(&url(&proxy), |client| client);
-            self.way(&format!("{before}{name}"), &clients, Fault::Whole, Expected::AsPlanned).await;
+            let way = format!("{before}{name}");
+            self.conversation(&way, &clients).await?;
+            self.way(&format!("{way}: whole"), &clients, Fault::Whole, Expected::AsPlanned).await;
         }
         for (name, cut, kind) in [
             ("reset", Cut::Reset, ErrorKind::Connect),

@@ -3,7 +3,10 @@
 use std::fs;
 
 use anyhow::{Context, ensure};
-use turnstream::wire::End;
+use turnstream::{
+    Event,
+    wire::{End, Events},
+};
 use turnstream_testing::{HttpWire, OverHttp, Reply, anthropic, conformance, openai_chat, openai_responses};
 use turnstream_tests::{Framing, TestedWire, entries, root};
 
@@ -111,6 +114,13 @@ impl Fixture {
     /// Whether it ends in an error.
     pub fn fails(&self) -> bool {
         self.items.last().is_some_and(Result::is_err)
+    }
+
+    /// Whether its first half leaves the turn open, and says no reason after which a silent turn is finished.
+    pub fn is_open_at_half(&self) -> bool {
+        let (mut decoder, mut events) = (self.wire.decoder(), Events::new());
+        decoder.feed(self.body.get(..self.body.len() / 2).unwrap_or_default(), &mut events);
+        !decoder.is_settled() && !events.any(|item| matches!(item, Ok(Event::TurnFinished(_)) | Err(_)))
     }
 
     /// Where its frames end, the last one left out. Empty for wires whose frames are not text.

@@ -161,7 +161,8 @@ pub fn difference(want: &[Item], got: &[Item]) -> Option<String> {
         return None;
     }
     let line = |items: &[Item]| items.get(same).map_or("nothing".to_owned(), conformance::line);
-    Some(format!("item {same} should be {} and is {}", line(want), line(got)))
+    let end = got.last().map_or("nothing".to_owned(), conformance::line);
+    Some(format!("item {same} should be {} and is {}; the turn ends with {end}", line(want), line(got)))
 }
 
 /// What stands in place of a stream has the status of its head.

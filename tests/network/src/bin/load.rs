@@ -8,8 +8,8 @@ use clap::Parser;
 use tokio::{runtime::Handle, task::JoinSet};
 use turnstream::{Event, TurnStream};
 use turnstream_network::{
-    Clients, Fault, Figures, Fixtures, NobodyListens, Oracle, Plan, ServerProcess, begin, descriptors,
-    difference, make_room_for, no_task_is_left, run, run_until, serve_until_stdin_ends,
+    Clients, Fault, Figures, Fixture, Fixtures, NobodyListens, Oracle, Plan, ServerProcess, begin,
+    descriptors, difference, make_room_for, no_task_is_left, run, run_until, serve_until_stdin_ends,
 };
 
 /// How many wrong turns are shown.
@@ -47,7 +47,8 @@ async fn load(arguments: &Arguments) -> anyhow::Result<()> {
     let server_before = server.ask("figures").await?.process;
 
     let clients = Arc::new(Clients::new(&server.url(), &nobody, |client| client));
-    let numbers = fixtures.numbers(|_| true);
+    // The others are over before all are there.
+    let numbers = fixtures.numbers(Fixture::is_open_at_half);
     for number in &numbers {
         // Once each, so that what is made on first use is not counted as a turn's.
         let turn = run(&clients, &fixtures, &Plan::whole(0, *number)).await;
@@ -79,7 +80,14 @@ async fn load(arguments: &Arguments) -> anyhow::Result<()> {
             }
         });
     }
-    let at_once = server.ask(&format!("held {}", arguments.turns)).await?;
+    let held = format!("held {}", arguments.turns);
+    let at_once = tokio::select! {
+        counts = server.ask(&held) => counts?,
+        Some(ended) = turns.join_next() => {
+            ended??;
+            bail!("a turn was over before all were there");
+        }
+    };
     let open = Figures::now()?;
     let tasks = Handle::current().metrics().num_alive_tasks();
     server.ask("go 1").await?;

@@ -9,8 +9,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use support::{Reply, Script, answer, pairs, results, steps};
+use support::{Reply, answer, last_message, pairs, results, scripted, steps};
 use turnstream_core::{Arguments, ErrorKind, Reason, Request, Text};
+use turnstream_testing::ScriptedModel;
 use turnstream_tools::{
     Answer, CallContext, Given, Next, RunStatus, Tool, ToolCall, ToolError, ToolLoop, ToolSource,
 };
@@ -50,7 +51,7 @@ fn request() -> Request {
     Request::new().user("go")
 }
 
-fn offered(script: &Script) -> Vec<Vec<String>> {
+fn offered(script: &ScriptedModel) -> Vec<Vec<String>> {
     let names =
         |request: &Request| request.tools.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>();
     script.requests().iter().map(names).collect()
@@ -65,7 +66,7 @@ async fn tools_change_between_turns_and_are_called_at_their_source() {
     let calls =
         Reply::new().call("a", "read", r#"{"path": "x"}"#).call("b", "local", "{}").call("c", "f", "{}");
     let gone = Reply::new().call("d", "write", "").call("e", "read", "{}").end(Reason::ToolCalls);
-    let script = Script::new([calls.end(Reason::ToolCalls), gone, answer("done")]);
+    let script = scripted([calls.end(Reason::ToolCalls), gone, answer("done")]);
     let own = Tool::new("f").handler(|_: Value| async { Ok("own") });
     let outcome =
         ToolLoop::new(script.clone()).tool(own).source(server.clone()).run(request()).finish().await;
@@ -73,18 +74,18 @@ async fn tools_change_between_turns_and_are_called_at_their_source() {
     assert_eq!(offered(&script), [vec!["f", "read", "local"], vec!["f", "write"], vec!["f"]]);
     assert_eq!(script.requests()[0].tools[1].parameters.as_ref().unwrap().read::<Value>().unwrap(), schema);
     let first = pairs([("a", "read answered"), ("b", "here"), ("c", "own")]);
-    assert_eq!(results(&script.last_message(1)), first);
+    assert_eq!(results(&last_message(&script, 1)), first);
     let mut second =
         pairs([("d", "write answered"), ("e", "There is no tool `read`. The tools are: f, write.")]);
     second[1].2 = true;
-    assert_eq!(results(&script.last_message(2)), second);
+    assert_eq!(results(&last_message(&script, 2)), second);
     assert_eq!(*server.calls.lock().unwrap(), [r#"a read {"path": "x"}"#, "d write "]);
 }
 
 #[tokio::test]
 async fn a_name_that_no_provider_takes_is_made_to_fit_and_called_by_its_own() {
     let server = Server::new(vec![vec![Tool::new("srv.get file"), Tool::new("srv_get_file")]; 2]);
-    let first = Script::new([answer("done")]);
+    let first = scripted([answer("done")]);
     ToolLoop::new(first.clone()).source(server.clone()).run(request()).finish().await;
     let names = offered(&first).remove(0);
     assert!(
@@ -93,7 +94,7 @@ async fn a_name_that_no_provider_takes_is_made_to_fit_and_called_by_its_own() {
     );
 
     // The same name in the next run, so that a history stays true.
-    let script = Script::new([Reply::new().call("a", &names[0], "{}").end(Reason::ToolCalls)]);
+    let script = scripted([Reply::new().call("a", &names[0], "{}").end(Reason::ToolCalls)]);
     let outcome = ToolLoop::new(script).source(server.clone()).max_turns(1).run(request()).finish().await;
     assert_eq!(*server.calls.lock().unwrap(), ["a srv.get file {}"]);
     assert_eq!(
@@ -105,7 +106,7 @@ async fn a_name_that_no_provider_takes_is_made_to_fit_and_called_by_its_own() {
 #[tokio::test]
 async fn a_source_that_cannot_be_offered_fails_the_run_before_the_model_is_asked() {
     async fn failure(server: Server) -> (ErrorKind, String, usize) {
-        let script = Script::new([answer("done")]);
+        let script = scripted([answer("done")]);
         let own = Tool::new("f").handler(|_: Value| async { Ok(()) });
         let outcome = ToolLoop::new(script.clone()).tool(own).source(server).run(request()).finish().await;
         let error = outcome.error().unwrap();
@@ -124,14 +125,14 @@ async fn a_source_that_cannot_be_offered_fails_the_run_before_the_model_is_asked
 #[tokio::test]
 async fn a_resumed_run_asks_its_sources_before_it_runs_what_is_left() {
     let server = Server::new(vec![vec![Tool::new("read").needs_approval()]; 2]);
-    let script = Script::new([Reply::new().call("a", "read", "{}").end(Reason::ToolCalls)]);
+    let script = scripted([Reply::new().call("a", "read", "{}").end(Reason::ToolCalls)]);
     let mut run = ToolLoop::new(script).source(server.clone()).run(request());
     assert_eq!(steps(&mut run).await.last().unwrap(), "Waiting");
     let mut checkpoint = run.checkpoint();
     checkpoint.approve(0, turnstream_core::CallIndex(0)).unwrap();
     // Its tools are the source's to say, not the checkpoint's.
     assert!(!serde_json::to_string(&checkpoint).unwrap().contains(r#""tools""#));
-    let script = Script::new([]);
+    let script = scripted([]);
     let outcome = ToolLoop::new(script).source(server.clone()).max_turns(1).resume(checkpoint).finish().await;
     assert_eq!(results(outcome.conversation.messages().last().unwrap()), pairs([("a", "read answered")]));
 }
@@ -140,7 +141,7 @@ async fn a_resumed_run_asks_its_sources_before_it_runs_what_is_left() {
 async fn a_condition_is_asked_once_between_two_turns_though_the_source_takes_its_time() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = asked.clone();
-    let script = Script::new([
+    let script = scripted([
         Reply::new().call("a", "read", "{}").end(Reason::ToolCalls),
         Reply::new().call("b", "read", "{}").end(Reason::ToolCalls),
         answer("done"),
@@ -164,10 +165,10 @@ async fn told(
     calls: &[(&str, &str)],
 ) -> Vec<(String, String, bool)> {
     let reply = calls.iter().fold(Reply::new(), |reply, (id, arguments)| reply.call(id, "f", arguments));
-    let script = Script::new([reply.end(Reason::ToolCalls), answer("done")]);
+    let script = scripted([reply.end(Reason::ToolCalls), answer("done")]);
     let outcome = tool_loop(ToolLoop::new(script.clone())).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished), "{outcome:?}");
-    results(&script.last_message(1))
+    results(&last_message(&script, 1))
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use support::{Reply, Script, answer, pairs, results};
+use support::{Reply, answer, last_message, pairs, results, scripted};
 use turnstream_core::{Image, Reason, Request, ResultContent, ResultPart};
 use turnstream_tools::{Answer, Given, RunEvent, RunStatus, Schema, Tool, ToolError, ToolLoop};
 
@@ -29,13 +29,13 @@ struct Order {
 
 /// Runs one call of the tool, and hands back the result that went to the model.
 async fn result_of(tool: Tool, arguments: &str) -> ResultPart {
-    let script = Script::new([
+    let script = scripted([
         Reply::new().call("a", &tool.name().clone(), arguments).end(Reason::ToolCalls),
         answer("done"),
     ]);
     let outcome = ToolLoop::new(script.clone()).tool(tool).run(Request::new().user("go")).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished), "{outcome:?}");
-    let message = script.last_message(1);
+    let message = last_message(&script, 1);
     match message.parts.into_iter().next() {
         Some(turnstream_core::Part::Result(result)) => result,
         other => panic!("{other:?} is no result"),
@@ -140,7 +140,7 @@ async fn arguments_that_do_not_fit_are_an_error_that_says_where_and_the_handler_
 
 #[tokio::test]
 async fn a_handler_knows_its_call_and_reports_progress_before_its_end() {
-    let script = Script::new([
+    let script = scripted([
         Reply::new().call("x", "f", "{}").call("x", "f", "{}").end(Reason::ToolCalls),
         answer("done"),
     ]);
@@ -157,7 +157,7 @@ async fn a_handler_knows_its_call_and_reports_progress_before_its_end() {
     want.extend(["turn 1", "end of turn 1", "Finished"]);
     assert_eq!(support::steps(&mut run).await, want);
     let told = pairs([("x", "0 0 x f false"), ("x_2", "0 1 x_2 f false")]);
-    assert_eq!(results(&script.last_message(1)), told);
+    assert_eq!(results(&last_message(&script, 1)), told);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,10 +171,10 @@ async fn a_handler_that_takes_too_long_is_dropped() {
     };
     let words = "The tool gave no answer within 30s. Whether it had an effect is unknown.";
     check_error(tool().timeout(limit), "{}", words).await;
-    let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
+    let script = scripted([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
     let tool_loop = ToolLoop::new(script.clone()).tool(tool()).handler_timeout(limit);
     tool_loop.run(Request::new().user("go")).finish().await;
-    assert_eq!(results(&script.last_message(1)), [("a".to_owned(), words.to_owned(), true)]);
+    assert_eq!(results(&last_message(&script, 1)), [("a".to_owned(), words.to_owned(), true)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,7 +200,7 @@ fn a_runtime_that_shuts_down_under_a_handler_gives_an_error_result() {
         std::future::pending::<()>().await;
         Ok(())
     });
-    let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
+    let script = scripted([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
     let mut run = ToolLoop::new(script.clone()).tool(tool).run(Request::new().user("go"));
     let first = runtime();
     first.block_on(async {
@@ -212,7 +212,7 @@ fn a_runtime_that_shuts_down_under_a_handler_gives_an_error_result() {
     let outcome = runtime().block_on(run.finish());
     assert!(matches!(outcome.status, RunStatus::Finished), "{outcome:?}");
     let words = "The tool was stopped. Whether it had an effect is unknown.".to_owned();
-    assert_eq!(results(&script.last_message(1)), [("a".to_owned(), words, true)]);
+    assert_eq!(results(&last_message(&script, 1)), [("a".to_owned(), words, true)]);
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn a_handler_that_blocks_off_its_thread_stalls_no_other_run() {
         let released = released.clone();
         async move { Ok(tokio::task::spawn_blocking(move || released.lock().unwrap().recv()).await??) }
     });
-    let script = || Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
+    let script = || scripted([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")]);
     let blocked = script();
     let mut run = ToolLoop::new(blocked.clone()).tool(blocking).run(Request::new().user("go"));
     while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {}
@@ -235,7 +235,7 @@ async fn a_handler_that_blocks_off_its_thread_stalls_no_other_run() {
     assert!(matches!(outcome.status, RunStatus::Finished), "another run comes to its end meanwhile");
     release.send("slow").unwrap();
     assert!(matches!(run.finish().await.status, RunStatus::Finished));
-    assert_eq!(results(&blocked.last_message(1)), pairs([("a", "slow")]));
+    assert_eq!(results(&last_message(&blocked, 1)), pairs([("a", "slow")]));
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn what_a_handler_has_started_can_wait_for_its_cancellation() {
             std::future::pending::<Result<(), _>>().await
         }
     });
-    let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
+    let script = scripted([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
     let mut run = ToolLoop::new(script).tool(tool).run(Request::new().user("go"));
     while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {}
     assert!(run.next().now_or_never().is_none());

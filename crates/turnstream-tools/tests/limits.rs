@@ -13,8 +13,9 @@ use std::{
 };
 
 use serde_json::Value;
-use support::{Reply, Script, answer, pairs, results, steps};
+use support::{Reply, answer, last_message, pairs, results, scripted, stalling, steps};
 use turnstream_core::{CallIndex, ErrorKind, Part, Reason, Request, ToolChoice};
+use turnstream_testing::events;
 use turnstream_tools::{RunStatus, StatusKind, Tool, ToolError, ToolLoop};
 
 fn request() -> Request {
@@ -36,7 +37,7 @@ fn hanging() -> Tool {
 #[tokio::test]
 async fn a_run_ends_when_its_tokens_are_used_up_with_its_last_calls_answered() {
     // 13 tokens a turn.
-    let script = Script::new([call("a"), call("b"), answer("never")]);
+    let script = scripted([call("a"), call("b"), answer("never")]);
     let outcome =
         ToolLoop::new(script.clone()).tool(quick()).max_total_tokens(26).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::MaxTokens), "{outcome:?}");
@@ -47,14 +48,13 @@ async fn a_run_ends_when_its_tokens_are_used_up_with_its_last_calls_answered() {
     assert_eq!(results(outcome.conversation.messages().last().unwrap()), pairs([("b", "done")]));
 
     // An answer that came is an answer, whatever it cost.
-    let outcome =
-        ToolLoop::new(Script::new([answer("done")])).max_total_tokens(1).run(request()).finish().await;
+    let outcome = ToolLoop::new(scripted([answer("done")])).max_total_tokens(1).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_when_its_time_is_up_while_a_handler_runs() {
-    let outcome = ToolLoop::new(Script::new([call("a")]))
+    let outcome = ToolLoop::new(scripted([call("a")]))
         .tool(hanging())
         .max_time(Duration::from_secs(60))
         .run(request())
@@ -67,8 +67,8 @@ async fn a_run_ends_when_its_time_is_up_while_a_handler_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_when_its_time_is_up_while_a_turn_streams() {
-    let reply = Reply::new().text("It is").call("a", "f", "{}").stall();
-    let outcome = ToolLoop::new(Script::new([reply]))
+    let reply = events::Reply::new().text(["It is"]).call_raw("a", "f", "{}");
+    let outcome = ToolLoop::new(stalling(reply))
         .tool(quick())
         .max_time(Duration::from_secs(60))
         .run(request())
@@ -83,7 +83,7 @@ async fn a_run_ends_when_its_time_is_up_while_a_turn_streams() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_in_which_a_run_waits_for_a_person_does_not_count() {
-    let script = Script::new([call("a"), call("b"), answer("done")]);
+    let script = scripted([call("a"), call("b"), answer("done")]);
     let slow = Tool::new("f").needs_approval().handler(|_: Value| async {
         tokio::time::sleep(Duration::from_secs(20)).await;
         Ok("done")
@@ -100,8 +100,7 @@ async fn the_time_in_which_a_run_waits_for_a_person_does_not_count() {
 
 #[test]
 fn a_time_limit_outside_of_a_runtime_is_an_error_and_no_panic() {
-    let mut run =
-        ToolLoop::new(Script::new([answer("done")])).max_time(Duration::from_secs(1)).run(request());
+    let mut run = ToolLoop::new(scripted([answer("done")])).max_time(Duration::from_secs(1)).run(request());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut next = || futures_core::Stream::poll_next(std::pin::Pin::new(&mut run), &mut context);
     while let std::task::Poll::Ready(Some(_)) = next() {}
@@ -112,7 +111,7 @@ fn a_time_limit_outside_of_a_runtime_is_an_error_and_no_panic() {
 async fn a_run_stops_when_the_caller_says_so_with_the_results_in_its_conversation() {
     let asked = Arc::new(AtomicU32::new(0));
     let counter = asked.clone();
-    let script = Script::new([call("a"), call("b"), call("c")]);
+    let script = scripted([call("a"), call("b"), call("c")]);
     let outcome = ToolLoop::new(script)
         .tool(quick())
         .stop_when(move |progress| {
@@ -131,7 +130,7 @@ async fn a_run_stops_when_the_caller_says_so_with_the_results_in_its_conversatio
 
 #[tokio::test]
 async fn the_last_turn_may_be_one_without_tools() {
-    let script = Script::new([call("a"), answer("That is all.")]);
+    let script = scripted([call("a"), answer("That is all.")]);
     let tool_loop = ToolLoop::new(script.clone()).tool(quick()).max_turns(2).last_turn_without_tools();
     let outcome = tool_loop.run(request().tool_choice(ToolChoice::Required)).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
@@ -140,21 +139,21 @@ async fn the_last_turn_may_be_one_without_tools() {
     assert_eq!(asked, [(ToolChoice::Required, 1), (ToolChoice::None, 1)]);
 
     // A model that calls all the same is answered, and stopped by the limit.
-    let script = Script::new([call("a"), call("b")]);
+    let script = scripted([call("a"), call("b")]);
     let tool_loop = ToolLoop::new(script).tool(quick()).max_turns(2).last_turn_without_tools();
     let outcome = tool_loop.run(request()).finish().await;
     assert_eq!(outcome.status.kind(), StatusKind::MaxTurns);
     assert!(outcome.conversation.open_calls().is_empty());
 
     // Without a tool there is nothing to forbid, and providers refuse the word.
-    let script = Script::new([answer("Hi.")]);
+    let script = scripted([answer("Hi.")]);
     ToolLoop::new(script.clone()).max_turns(1).last_turn_without_tools().run(request()).finish().await;
     assert_eq!(script.requests()[0].tool_choice, None);
 }
 
 #[tokio::test]
 async fn what_a_resumed_run_may_use_is_what_its_loop_says() {
-    let script = Script::new([call("a"), call("b"), answer("done")]);
+    let script = scripted([call("a"), call("b"), answer("done")]);
     let tool_loop = ToolLoop::new(script).tool(quick());
     let mut run = tool_loop.clone().max_total_tokens(20).run(request());
     assert_eq!(steps(&mut run).await.last().unwrap(), "MaxTokens");
@@ -169,9 +168,9 @@ async fn an_answer_that_is_too_large_is_cut_with_a_note() {
     let fails =
         Tool::new("fails").handler(|_: Value| async { Err::<(), _>(ToolError::new("é".repeat(300))) });
     let reply = Reply::new().call("a", "huge", "{}").call("b", "fails", "{}").end(Reason::ToolCalls);
-    let script = Script::new([reply, answer("done")]);
+    let script = scripted([reply, answer("done")]);
     ToolLoop::new(script.clone()).tools([huge, fails]).max_answer_bytes(101).run(request()).finish().await;
-    let [Part::Result(huge), Part::Result(fails)] = &script.last_message(1).parts[..] else { panic!() };
+    let [Part::Result(huge), Part::Result(fails)] = &last_message(&script, 1).parts[..] else { panic!() };
     let note = |bytes, shown| {
         format!("[Cut here: the answer has {bytes} bytes of text, and these are the first {shown}.]")
     };

@@ -5,8 +5,9 @@ mod support;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use support::{Reply, Script, answer};
+use support::{Reply, answer, last_message, scripted};
 use turnstream_core::{ErrorKind, Message, OutputSchema, Reason, Request};
+use turnstream_testing::ScriptedModel;
 use turnstream_tools::{Given, Outcome, RunStatus, Tool, ToolLoop};
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -24,8 +25,8 @@ const MISFIT: &str = r#"{"items": [{"qty": "two"}]}"#;
 const WORDS: &str = "the answer does not fit: `items[0].qty`: invalid type: string \"two\", expected u32 at line 1 \
                      column 24";
 
-async fn run(replies: impl IntoIterator<Item = Reply>, max_turns: u32) -> (Outcome, Script) {
-    let script = Script::new(replies);
+async fn run(replies: impl IntoIterator<Item = Reply>, max_turns: u32) -> (Outcome, ScriptedModel) {
+    let script = scripted(replies);
     let tool = Tool::new("f").handler(|_: Value| async { Ok("done") });
     let tool_loop = ToolLoop::new(script.clone()).tool(tool).max_turns(max_turns).output::<Given<Cart>>();
     (tool_loop.run(Request::new().user("go")).finish().await, script)
@@ -44,7 +45,7 @@ async fn an_answer_that_does_not_fit_is_asked_for_again_once() {
     let (outcome, script) = run([answer(MISFIT), answer(FITS)], 8).await;
     assert!(matches!(outcome.status, RunStatus::Finished));
     let words = format!("{WORDS}. Answer again, with one JSON value that fits the schema and nothing else.");
-    assert_eq!(script.last_message(1), Message::user(words));
+    assert_eq!(last_message(&script, 1), Message::user(words));
     assert!(outcome.output::<Given<Cart>>().is_ok());
 
     for (second, words) in [(MISFIT, WORDS), (" \n", "the answer is empty")] {
@@ -85,7 +86,7 @@ async fn the_schema_follows_from_the_type_unless_the_request_has_one() {
     struct Verdict {
         is_late: bool,
     }
-    let script = Script::new([answer(r#"{"is_late": true}"#), answer(r#"{"is_late": false}"#)]);
+    let script = scripted([answer(r#"{"is_late": true}"#), answer(r#"{"is_late": false}"#)]);
     let tool_loop = ToolLoop::new(script.clone()).output::<Verdict>();
     let outcome = tool_loop.run(Request::new().user("go")).finish().await;
     assert!(outcome.output::<Verdict>().unwrap().is_late);
@@ -103,7 +104,7 @@ async fn the_schema_follows_from_the_type_unless_the_request_has_one() {
 #[tokio::test]
 async fn the_schema_is_the_requests() {
     let own = OutputSchema::new("own", json!({ "type": "object" }));
-    let script = Script::new([answer(FITS)]);
+    let script = scripted([answer(FITS)]);
     let tool_loop = ToolLoop::new(script.clone()).output::<Given<Cart>>();
     tool_loop.run(Request::new().user("go").output_schema(own.clone())).finish().await;
     assert_eq!(script.requests()[0].output_schema, Some(own));

@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::FutureExt;
 use serde_json::Value;
-use support::{Reply, Script, answer, pairs, results, steps};
+use support::{Reply, answer, last_message, pairs, results, scripted, steps};
 use tokio::sync::Semaphore;
 use turnstream_core::{CallIndex, ErrorKind, Reason, Request};
 use turnstream_tools::{Checkpoint, CheckpointSink, Given, RunStatus, Tool, ToolLoop, WaitingFor};
@@ -87,7 +87,7 @@ fn two_calls() -> Reply {
 async fn a_run_is_saved_before_handlers_start_and_after_each_has_ended() {
     let log = Log::default();
     let sink = Memory::new(&log);
-    let script = Script::new([two_calls(), answer("done")]);
+    let script = scripted([two_calls(), answer("done")]);
     let tool_loop = ToolLoop::new(script).tool(logged(&log, "f")).tool(logged(&log, "g").sequential());
     let outcome = tool_loop.checkpoints(sink.clone()).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
@@ -112,7 +112,7 @@ async fn a_run_is_saved_before_handlers_start_and_after_each_has_ended() {
 async fn nothing_goes_on_before_it_has_been_saved() {
     let log = Log::default();
     let sink = Memory::with_permits(&log, 0, false);
-    let script = Script::new([two_calls(), answer("done")]);
+    let script = scripted([two_calls(), answer("done")]);
     let tool_loop = ToolLoop::new(script.clone()).tools([logged(&log, "f"), logged(&log, "g")]);
     let mut run = tool_loop.checkpoints(sink.clone()).run(request());
     // The end of the turn, the start of both handlers, the end of the first and of the second.
@@ -134,7 +134,7 @@ async fn a_checkpoint_that_cannot_be_saved_ends_the_run_before_anything_is_done(
     for permits in [0, 1] {
         let log = Log::default();
         let sink = Memory::with_permits(&log, permits, true);
-        let script = Script::new([two_calls()]);
+        let script = scripted([two_calls()]);
         let tool_loop = ToolLoop::new(script).tools([logged(&log, "f"), logged(&log, "g")]);
         let outcome = tool_loop.checkpoints(sink).run(request()).finish().await;
         let error = outcome.error().unwrap();
@@ -156,7 +156,7 @@ async fn a_sink_that_panics_is_one_that_could_not_save() {
         }
     }
     let log = Log::default();
-    let tool_loop = ToolLoop::new(Script::new([two_calls()])).tool(logged(&log, "f")).checkpoints(Panics);
+    let tool_loop = ToolLoop::new(scripted([two_calls()])).tool(logged(&log, "f")).checkpoints(Panics);
     let outcome = tool_loop.run(request()).finish().await;
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::Checkpoint);
     assert!(log.lock().unwrap().is_empty());
@@ -167,8 +167,7 @@ async fn an_outcome_that_could_not_be_saved_says_so() {
     let log = Log::default();
     // The end of the only turn is saved, and the run's end is not.
     let sink = Memory::with_permits(&log, 1, true);
-    let outcome =
-        ToolLoop::new(Script::new([answer("done")])).checkpoints(sink).run(request()).finish().await;
+    let outcome = ToolLoop::new(scripted([answer("done")])).checkpoints(sink).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished), "the answer is there");
     assert_eq!(outcome.unsaved.unwrap().kind(), ErrorKind::Checkpoint);
 }
@@ -177,7 +176,7 @@ async fn an_outcome_that_could_not_be_saved_says_so() {
 async fn a_decision_is_saved_like_everything_else() {
     let log = Log::default();
     let sink = Memory::new(&log);
-    let script = Script::new([two_calls(), answer("done")]);
+    let script = scripted([two_calls(), answer("done")]);
     let tools = || [logged(&log, "f").needs_approval(), logged(&log, "g")];
     let tool_loop = ToolLoop::new(script.clone()).tools(tools()).checkpoints(sink.clone());
     let mut run = tool_loop.run(request());
@@ -191,11 +190,11 @@ async fn a_decision_is_saved_like_everything_else() {
     let saved = sink.last();
     drop(run);
     assert!(saved.waiting().is_empty());
-    let script = Script::new([answer("done")]);
+    let script = scripted([answer("done")]);
     ToolLoop::new(script.clone()).tools(tools()).resume(saved).finish().await;
     let mut told = pairs([("a", "No."), ("b", "done")]);
     told[0].2 = true;
-    assert_eq!(results(&script.last_message(0)), told);
+    assert_eq!(results(&last_message(&script, 0)), told);
 }
 
 #[derive(serde::Deserialize)]
@@ -208,7 +207,7 @@ async fn arguments_are_read_anew_when_a_run_is_resumed() {
     let log = Log::default();
     let sink = Memory::new(&log);
     let reply = Reply::new().call("a", "f", r#"{"order": "A-1"}"#).end(Reason::ToolCalls);
-    let tool_loop = ToolLoop::new(Script::new([reply])).tool(logged(&log, "f").needs_approval());
+    let tool_loop = ToolLoop::new(scripted([reply])).tool(logged(&log, "f").needs_approval());
     let mut run = tool_loop.checkpoints(sink.clone()).run(request());
     assert_eq!(steps(&mut run).await.last().unwrap(), "Waiting");
 
@@ -216,11 +215,11 @@ async fn arguments_are_read_anew_when_a_run_is_resumed() {
     let mut checkpoint = sink.last();
     checkpoint.approve(0, CallIndex(0)).unwrap();
     let numbers = Tool::new("f").handler(|Given(args): Given<Order>| async move { Ok(args.order) });
-    let script = Script::new([answer("done")]);
+    let script = scripted([answer("done")]);
     ToolLoop::new(script.clone()).tool(numbers).resume(checkpoint).finish().await;
     let words = "The arguments do not fit the tool: `order`: invalid type: string \"A-1\", expected u32 at line 1 \
                  column 15";
-    assert_eq!(results(&script.last_message(0)), [("a".to_owned(), words.to_owned(), true)]);
+    assert_eq!(results(&last_message(&script, 0)), [("a".to_owned(), words.to_owned(), true)]);
 }
 
 /// A model whose answer follows from the conversation alone, so that it is the same in every process.
@@ -234,7 +233,7 @@ impl turnstream_core::Model for Stateless {
             1 => Reply::new().call("a", "f", "{}").text("...").end(Reason::Pause),
             _ => answer("done"),
         };
-        turnstream_core::TurnStream::new(reply)
+        scripted([reply]).stream(request)
     }
 
     fn name(&self) -> &str {

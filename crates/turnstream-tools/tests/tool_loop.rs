@@ -13,12 +13,13 @@ use std::{
 
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use support::{Reply, Script, answer, pairs, results, step, steps};
+use support::{Reply, answer, last_message, pairs, results, scripted, stalling, step, steps};
 use tokio::sync::{Barrier, Notify, oneshot};
 use turnstream_core::{
     AbortReason, CallPart, ErrorKind, Message, Model, Part, Reason, Request, ResultPart, Role, ToolChoice,
     ToolSpec,
 };
+use turnstream_testing::{Gate, ScriptedModel, events};
 use turnstream_tools::{Outcome, Run, RunEvent, RunStatus, StatusKind, Tool, ToolError, ToolLoop};
 
 fn request() -> Request {
@@ -53,7 +54,7 @@ async fn two_calls_of_one_tool_overlap() {
     });
     let reply = Reply::new().text("Let me look.").call("a", "lookup", r#"{"id": "A"}"#);
     let script =
-        Script::new([reply.call("b", "lookup", r#"{"id": "B"}"#).end(Reason::ToolCalls), answer("Here.")]);
+        scripted([reply.call("b", "lookup", r#"{"id": "B"}"#).end(Reason::ToolCalls), answer("Here.")]);
     let outcome = ToolLoop::new(script.clone()).tool(tool).run(request()).finish().await;
 
     assert!(matches!(outcome.status, RunStatus::Finished));
@@ -85,7 +86,7 @@ async fn case_100_results_in_call_order() {
         }
     });
     let fast = Tool::new("fast").handler(|_: Value| async { Ok("B") });
-    let script = Script::new([
+    let script = scripted([
         Reply::new().call("a", "slow", "{}").call("b", "fast", "{}").end(Reason::ToolCalls),
         answer(""),
     ]);
@@ -98,7 +99,7 @@ async fn case_100_results_in_call_order() {
         }
     }
     assert_eq!(seen, ["finish fast/1", "finish slow/0"]);
-    assert_eq!(results(&script.last_message(1)), pairs([("a", "A"), ("b", "B")]));
+    assert_eq!(results(&last_message(&script, 1)), pairs([("a", "A"), ("b", "B")]));
 }
 
 #[tokio::test]
@@ -119,7 +120,7 @@ async fn case_101_one_handler_fails() {
     });
     let reply =
         ["a", "b", "c", "d", "e"].iter().fold(Reply::new(), |reply, name| reply.call(name, name, "{}"));
-    let script = Script::new([reply.end(Reason::ToolCalls), answer("done")]);
+    let script = scripted([reply.end(Reason::ToolCalls), answer("done")]);
     let outcome = ToolLoop::new(script.clone()).tools([a, b, c, d, e]).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
     let want = [
@@ -130,7 +131,7 @@ async fn case_101_one_handler_fails() {
         ("e", "The tool panicked.", true),
     ];
     assert_eq!(
-        results(&script.last_message(1)),
+        results(&last_message(&script, 1)),
         want.map(|(id, text, error)| (id.into(), text.into(), error))
     );
 }
@@ -148,7 +149,7 @@ async fn case_102_cancel_while_tools_run() {
             Ok(())
         }
     });
-    let script = Script::new([Reply::new().call("a", "a", "{}").call("b", "b", "{}").end(Reason::ToolCalls)]);
+    let script = scripted([Reply::new().call("a", "a", "{}").call("b", "b", "{}").end(Reason::ToolCalls)]);
     let mut run = ToolLoop::new(script).tools([a, b]).run(request());
     while !matches!(run.next().await, Some(RunEvent::HandlerFinished(_))) {}
     let outcome = run.cancel();
@@ -170,7 +171,7 @@ async fn case_102_cancel_while_tools_run() {
 #[tokio::test]
 async fn case_104_duplicate_call_ids() {
     let tool = Tool::new("f").handler(|args: Value| async move { Ok(args["a"].clone()) });
-    let script = Script::new([
+    let script = scripted([
         Reply::new().call("x:0", "f", r#"{"a":1}"#).call("x:0", "f", r#"{"a":2}"#).end(Reason::ToolCalls),
         Reply::new().call("x:0", "f", r#"{"a":3}"#).end(Reason::ToolCalls),
         answer("done"),
@@ -186,24 +187,25 @@ async fn case_104_duplicate_call_ids() {
 
 #[tokio::test]
 async fn case_105_forced_tool_choice_loop() {
-    let choices =
-        |script: &Script| script.requests().into_iter().map(|asked| asked.tool_choice).collect::<Vec<_>>();
+    let choices = |script: &ScriptedModel| {
+        script.requests().into_iter().map(|asked| asked.tool_choice).collect::<Vec<_>>()
+    };
     let replies = || [Reply::new().call("a", "f", "{}").end(Reason::ToolCalls), answer("done")];
     let forced = || request().tool_choice(ToolChoice::Required);
 
-    let script = Script::new(replies());
+    let script = scripted(replies());
     let outcome = ToolLoop::new(script.clone()).tool(counted("f").0).run(forced()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
     assert_eq!(choices(&script), [Some(ToolChoice::Required), Some(ToolChoice::Auto)]);
 
-    let script = Script::new(replies());
+    let script = scripted(replies());
     ToolLoop::new(script.clone()).tool(counted("f").0).keep_tool_choice().run(forced()).finish().await;
     assert_eq!(choices(&script), [Some(ToolChoice::Required), Some(ToolChoice::Required)]);
 
     // A model that always calls is stopped by the limit, with every call answered.
     let endless = (0..9).map(|_| Reply::new().call("a", "f", "{}").end(Reason::ToolCalls));
     let outcome =
-        ToolLoop::new(Script::new(endless)).tool(counted("f").0).max_turns(3).run(forced()).finish().await;
+        ToolLoop::new(scripted(endless)).tool(counted("f").0).max_turns(3).run(forced()).finish().await;
     assert!(matches!(outcome.status, RunStatus::MaxTurns));
     assert_eq!((outcome.turns, outcome.calls), (3, 3));
     assert_eq!(results(outcome.conversation.messages().last().unwrap()), pairs([("a_3", "f")]));
@@ -249,7 +251,7 @@ async fn case_147_shared_state_in_parallel_handlers() {
     };
     let four = |name: &str| {
         let ids = ["a", "b", "c", "d"];
-        Script::new([ids
+        scripted([ids
             .iter()
             .fold(Reply::new(), |reply, id| reply.call(id, name, "{}"))
             .end(Reason::ToolCalls)])
@@ -266,7 +268,7 @@ async fn case_147_shared_state_in_parallel_handlers() {
 /// Runs a turn that must not run anything.
 async fn stopped(reply: Reply) -> (Outcome, u32) {
     let (tool, count) = counted("f");
-    let outcome = ToolLoop::new(Script::new([reply])).tool(tool).run(request()).finish().await;
+    let outcome = ToolLoop::new(scripted([reply])).tool(tool).run(request()).finish().await;
     (outcome, count.load(Ordering::Relaxed))
 }
 
@@ -324,7 +326,7 @@ async fn tool_calls_without_a_call_and_unknown_words_stop() {
 #[tokio::test]
 async fn a_pause_runs_finished_calls_and_asks_again() {
     let (tool, count) = counted("f");
-    let script = Script::new([
+    let script = scripted([
         Reply::new().text("Searching.").end(Reason::Pause),
         Reply::new().call("a", "f", "{}").end(Reason::Pause),
         answer("done"),
@@ -332,11 +334,11 @@ async fn a_pause_runs_finished_calls_and_asks_again() {
     let outcome = ToolLoop::new(script.clone()).tool(tool).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
     assert_eq!(count.load(Ordering::Relaxed), 1);
-    assert_eq!(script.last_message(1), Message::assistant("Searching."));
-    assert_eq!(results(&script.last_message(2)), pairs([("a", "f")]));
+    assert_eq!(last_message(&script, 1), Message::assistant("Searching."));
+    assert_eq!(results(&last_message(&script, 2)), pairs([("a", "f")]));
 
     let pauses = (0..9).map(|_| Reply::new().text("Searching.").end(Reason::Pause));
-    let outcome = ToolLoop::new(Script::new(pauses)).max_turns(2).run(request()).finish().await;
+    let outcome = ToolLoop::new(scripted(pauses)).max_turns(2).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::MaxTurns));
 }
 
@@ -344,7 +346,7 @@ async fn a_pause_runs_finished_calls_and_asks_again() {
 async fn a_malformed_call_gets_an_error_result_and_goes_back_with_it() {
     let (tool, count) = counted("f");
     let bad = format!("{{\"path\": \"/tm{}", "é".repeat(1000));
-    let script = Script::new([
+    let script = scripted([
         Reply::new()
             .malformed("a", "f", &bad)
             .replay(r#"{"arguments":"bad"}"#)
@@ -372,12 +374,12 @@ async fn a_malformed_call_gets_an_error_result_and_goes_back_with_it() {
 
 #[tokio::test]
 async fn an_unknown_tool_is_an_error_result_that_names_the_tools() {
-    let script = Script::new([Reply::new().call("a", "g", "{}").end(Reason::ToolCalls), answer("done")]);
+    let script = scripted([Reply::new().call("a", "g", "{}").end(Reason::ToolCalls), answer("done")]);
     let tools = [counted("f").0, counted("h").0];
     let outcome = ToolLoop::new(script.clone()).tools(tools).run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
     let words = "There is no tool `g`. The tools are: f, h.".to_owned();
-    assert_eq!(results(&script.last_message(1)), [("a".to_owned(), words, true)]);
+    assert_eq!(results(&last_message(&script, 1)), [("a".to_owned(), words, true)]);
 }
 
 #[tokio::test]
@@ -389,7 +391,7 @@ async fn a_fatal_error_ends_the_run_with_the_conversation_closed() {
         Ok(())
     });
     let reply = Reply::new().call("a", "a", "{}").call("b", "b", "{}").call("c", "b", "{}");
-    let script = Script::new([reply.end(Reason::ToolCalls)]);
+    let script = scripted([reply.end(Reason::ToolCalls)]);
     let outcome = ToolLoop::new(script).tools([a, b]).concurrency(2).run(request()).finish().await;
     let error = outcome.error().unwrap();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Tool, "no disk"));
@@ -403,7 +405,7 @@ async fn a_fatal_error_ends_the_run_with_the_conversation_closed() {
 
 #[tokio::test]
 async fn a_tool_that_cannot_be_offered_fails_the_run_before_anything_is_sent() {
-    let script = Script::new([answer("done")]);
+    let script = scripted([answer("done")]);
     let check = async |tools: &[&str], request: Request| {
         let tools = tools.iter().map(|name| counted(name).0);
         let mut run = ToolLoop::new(script.clone()).tools(tools).run(request);
@@ -425,7 +427,7 @@ async fn a_tool_that_cannot_be_offered_fails_the_run_before_anything_is_sent() {
 #[tokio::test]
 async fn too_many_calls_end_the_run_and_none_of_the_last_runs() {
     let (tool, count) = counted("f");
-    let script = Script::new([
+    let script = scripted([
         Reply::new().call("a", "f", "{}").end(Reason::ToolCalls),
         Reply::new().call("b", "f", "{}").call("c", "f", "{}").end(Reason::ToolCalls),
     ]);
@@ -441,8 +443,8 @@ async fn too_many_calls_end_the_run_and_none_of_the_last_runs() {
 async fn an_eager_tool_runs_while_the_turn_streams_and_its_result_outlives_the_turn() {
     let (tool, count) = counted("f");
     let (late, late_count) = counted("g");
-    let reply = Reply::new().call("a", "f", "{}").call("b", "g", "{}").stall();
-    let mut run = ToolLoop::new(Script::new([reply])).tools([tool.eager(), late]).run(request());
+    let reply = events::Reply::new().call_raw("a", "f", "{}").call_raw("b", "g", "{}");
+    let mut run = ToolLoop::new(stalling(reply)).tools([tool.eager(), late]).run(request());
     while !matches!(run.next().await, Some(RunEvent::HandlerFinished(_))) {}
     let outcome = run.cancel();
     assert_eq!((count.load(Ordering::Relaxed), late_count.load(Ordering::Relaxed)), (1, 0));
@@ -452,66 +454,36 @@ async fn an_eager_tool_runs_while_the_turn_streams_and_its_result_outlives_the_t
 
     // A turn that goes on well runs it once.
     let (tool, count) = counted("f");
-    let script = Script::new([
+    let script = scripted([
         Reply::new().call("x", "f", "{}").call("x", "f", "{}").text("...").end(Reason::ToolCalls),
         answer("done"),
     ]);
     let outcome = ToolLoop::new(script.clone()).tool(tool).eager().run(request()).finish().await;
     assert!(matches!(outcome.status, RunStatus::Finished));
     assert_eq!(count.load(Ordering::Relaxed), 2);
-    assert_eq!(results(&script.last_message(1)), pairs([("x", "f"), ("x_2", "f")]));
+    assert_eq!(results(&last_message(&script, 1)), pairs([("x", "f"), ("x_2", "f")]));
 }
 
 #[tokio::test]
 async fn the_result_of_an_eager_call_is_kept_when_its_turn_fails() {
-    let ended = Arc::new(Notify::new());
-    let tell = ended.clone();
+    let has_run = Gate::new();
+    let opens = has_run.clone();
     let tool = Tool::new("f").eager().handler(move |_: Value| {
-        let tell = tell.clone();
-        async move {
-            tell.notify_one();
-            Ok("F")
-        }
+        opens.open();
+        async { Ok("F") }
     });
-    /// The first model's turn, whose error comes once the handler has run.
-    struct FailsLate(Reply, Arc<Notify>);
-    impl Model for FailsLate {
-        fn stream(&self, _: &Request) -> turnstream_core::TurnStream {
-            let (reply, ended) = (self.0.clone(), self.1.clone());
-            let error = turnstream_core::Error::new(ErrorKind::Truncated, "cut");
-            let cut = futures_util::stream::once(async move {
-                ended.notified().await;
-                Err(error)
-            });
-            turnstream_core::TurnStream::new(Source(Box::pin(futures_util::StreamExt::chain(reply, cut))))
-        }
-        fn name(&self) -> &str {
-            "fails late"
-        }
-    }
-    type Events =
-        dyn futures_core::Stream<Item = Result<turnstream_core::Event, turnstream_core::Error>> + Send;
-    struct Source(std::pin::Pin<Box<Events>>);
-    impl futures_core::Stream for Source {
-        type Item = Result<turnstream_core::Event, turnstream_core::Error>;
-        fn poll_next(
-            mut self: std::pin::Pin<&mut Self>,
-            context: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<Self::Item>> {
-            self.0.as_mut().poll_next(context)
-        }
-    }
-    impl turnstream_core::TurnSource for Source {}
-
-    let reply = Reply::new().text("Let me").call("a", "f", "{}");
-    let outcome = ToolLoop::new(FailsLate(reply, ended)).tool(tool).run(request()).finish().await;
+    // The turn is cut once the handler has run. Another text has begun: only then is the call done.
+    let reply =
+        events::Reply::new().text(["Let me"]).call_raw("a", "f", "{}").text([""]).gate(&has_run).cut();
+    let model = ScriptedModel::new().turn(reply);
+    let outcome = ToolLoop::new(model).tool(tool).run(request()).finish().await;
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::Truncated);
     assert_eq!(results(outcome.conversation.messages().last().unwrap()), pairs([("a", "F")]));
 }
 
 #[tokio::test]
 async fn a_run_can_be_read_for_a_browser() {
-    let script = Script::new([answer("Hi.")]);
+    let script = scripted([answer("Hi.")]);
     let mut run = ToolLoop::new(script).run(request());
     let mut lines = Vec::new();
     while let Some(event) = run.next().await {
@@ -530,7 +502,7 @@ async fn a_run_can_be_read_for_a_browser() {
 
 #[test]
 fn a_run_outside_of_a_runtime_is_an_error_and_no_panic() {
-    let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
+    let script = scripted([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
     let mut run = ToolLoop::new(script).tool(counted("f").0).run(request());
     let waker = std::task::Waker::noop();
     let mut context = std::task::Context::from_waker(waker);
@@ -551,7 +523,7 @@ async fn case_141_a_run_is_send_static_and_unpin() {
     assert_send_sync::<ToolLoop>();
     assert_send_sync::<Tool>();
     assert_send_sync::<RunEvent>();
-    let model: Arc<dyn Model> = Arc::new(Script::new([answer("done")]));
+    let model: Arc<dyn Model> = Arc::new(scripted([answer("done")]));
     let run: Run = ToolLoop::new(model).run(request());
     assert_send_static_unpin(&run);
     let outcome = tokio::spawn(run.finish()).await.unwrap();
@@ -573,7 +545,7 @@ async fn dropping_a_run_aborts_its_handlers() {
             Ok(())
         }
     });
-    let script = Script::new([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
+    let script = scripted([Reply::new().call("a", "f", "{}").end(Reason::ToolCalls)]);
     let mut run = ToolLoop::new(script).tool(tool).run(request());
     while !matches!(run.next().await, Some(RunEvent::HandlerStarted(_))) {}
     // The next poll starts it.
@@ -596,7 +568,7 @@ async fn a_thousand_runs_at_once_leave_no_task_behind() {
     for number in 0..1000 {
         let name = if number % 2 == 0 { "f" } else { "hang" };
         let calls = Reply::new().call("a", name, "{}").call("b", "f", "{}").end(Reason::ToolCalls);
-        runs.push(tool_loop(Script::new([calls, answer("done")])).run(request()));
+        runs.push(tool_loop(scripted([calls, answer("done")])).run(request()));
     }
     let finished = futures_util::future::join_all(runs.into_iter().map(async |mut run: Run| {
         let mut hangs = false;
@@ -625,7 +597,7 @@ async fn a_thousand_runs_at_once_leave_no_task_behind() {
 async fn a_handlers_answer_is_not_the_models_text() {
     let tool = Tool::new("f").handler(|_: Value| async { Ok(json!({ "secret": 1 })) });
     let script =
-        Script::new([Reply::new().call("a", "f", r#"{"p":1}"#).end(Reason::ToolCalls), answer("Done.")]);
+        scripted([Reply::new().call("a", "f", r#"{"p":1}"#).end(Reason::ToolCalls), answer("Done.")]);
     let mut run = ToolLoop::new(script).tool(tool).run(request());
     let mut text = String::new();
     while let Some(event) = run.next().await {

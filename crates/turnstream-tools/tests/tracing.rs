@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::Value;
-use support::{Reply, Script, answer};
+use support::{Reply, answer, scripted};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -104,24 +104,24 @@ fn replies() -> [Reply; 2] {
 async fn spans_of(replies: impl IntoIterator<Item = Reply>, set_up: fn(ToolLoop) -> ToolLoop) -> Vec<String> {
     let spans = Spans::default();
     let guard = tracing::subscriber::set_default(spans.clone());
-    let tool_loop = set_up(ToolLoop::new(Script::new(replies)).tool(tool()));
+    let tool_loop = set_up(ToolLoop::new(scripted(replies)).tool(tool()));
     tool_loop.run(Request::new().user("the secret question")).finish().await;
     drop(guard);
     spans.lines()
 }
 
-const CHAT: &str = "chat < invoke_agent: operation.name=chat request.model=script";
+const CHAT: &str = "chat < invoke_agent: operation.name=chat request.model=scripted";
 const CALL: &str = "execute_tool < invoke_agent:";
 
 #[tokio::test]
 async fn a_run_is_a_span_with_its_turns_and_calls_in_it_and_nothing_that_was_said() {
     let want = [
-        "invoke_agent < -: operation.name=invoke_agent request.model=script usage.input_tokens=20 \
+        "invoke_agent < -: operation.name=invoke_agent request.model=scripted usage.input_tokens=20 \
          usage.output_tokens=6"
             .to_owned(),
         format!(
             "{CHAT} response.finish_reasons=[\"tool_calls\"] usage.input_tokens=10 usage.output_tokens=3 \
-             otel.kind=client otel.name=chat script"
+             otel.kind=client otel.name=chat scripted"
         ),
         format!(
             "{CALL} operation.name=execute_tool tool.call.id=a tool.name=f tool.type=function \
@@ -132,7 +132,7 @@ async fn a_run_is_a_span_with_its_turns_and_calls_in_it_and_nothing_that_was_sai
             .to_owned(),
         format!(
             "{CHAT} response.finish_reasons=[\"stop\"] usage.input_tokens=10 usage.output_tokens=3 \
-             otel.kind=client otel.name=chat script"
+             otel.kind=client otel.name=chat scripted"
         ),
     ];
     assert_eq!(spans_of(replies(), |tool_loop| tool_loop).await, want);

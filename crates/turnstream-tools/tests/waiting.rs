@@ -10,11 +10,12 @@ use std::sync::{
 
 use futures_util::FutureExt;
 use serde_json::{Value, json};
-use support::{Reply, Script, answer, pairs, results, step, steps};
+use support::{Reply, answer, last_message, pairs, results, scripted, stalling, step, steps};
 use turnstream_core::{
     CallFinished, CallIndex, CallStarted, ErrorKind, Event, InputKind, PartIndex, Reason, Request, ToolSpec,
     TurnFinished,
 };
+use turnstream_testing::events;
 use turnstream_tools::{Checkpoint, Run, RunStatus, Tool, ToolLoop, WaitingFor};
 
 fn refund() -> Tool {
@@ -46,7 +47,7 @@ fn told() -> Vec<(String, String, bool)> {
 
 #[tokio::test]
 async fn a_run_waits_for_decisions_and_goes_on_with_them() {
-    let script = Script::new(replies());
+    let script = scripted(replies());
     let mut run = ToolLoop::new(script.clone()).tools([refund(), lookup()]).run(request());
     let seen = steps(&mut run).await;
     assert_eq!(seen, ["turn 0", "end of turn 0", "start lookup/1", "finish lookup/1", "Waiting"]);
@@ -60,15 +61,14 @@ async fn a_run_waits_for_decisions_and_goes_on_with_them() {
     run.answer(0, CallIndex(3), "from outside").unwrap();
     let want = ["finish refund/2", "finish outside/3", "turn 1", "end of turn 1", "Finished"];
     assert_eq!(steps(&mut run).await, want);
-    assert_eq!(results(&script.last_message(1)), told());
+    assert_eq!(results(&last_message(&script, 1)), told());
     assert!(matches!(run.outcome().status, RunStatus::Finished));
 }
 
 #[tokio::test]
 async fn a_checkpoint_goes_on_in_another_process_and_runs_no_call_twice() {
     let [calls, rest] = replies();
-    let outcome =
-        ToolLoop::new(Script::new([calls])).tools([refund(), lookup()]).run(request()).finish().await;
+    let outcome = ToolLoop::new(scripted([calls])).tools([refund(), lookup()]).run(request()).finish().await;
     let RunStatus::Waiting(checkpoint) = outcome.status else { panic!("{outcome:?}") };
     assert_eq!(outcome.conversation.open_calls().len(), 4);
     let json = serde_json::to_string(&checkpoint).unwrap();
@@ -78,11 +78,11 @@ async fn a_checkpoint_goes_on_in_another_process_and_runs_no_call_twice() {
     checkpoint.approve(0, CallIndex(0)).unwrap();
     checkpoint.deny(0, CallIndex(2), "Not today.").unwrap();
     checkpoint.answer(0, CallIndex(3), "from outside").unwrap();
-    let script = Script::new([rest]);
+    let script = scripted([rest]);
     let mut run = ToolLoop::new(script.clone()).tools([refund(), lookup()]).resume(checkpoint);
     let want = ["start refund/0", "finish refund/0", "turn 1", "end of turn 1", "Finished"];
     assert_eq!(steps(&mut run).await, want);
-    assert_eq!(results(&script.last_message(0)), told());
+    assert_eq!(results(&last_message(&script, 0)), told());
     assert_eq!(run.outcome().turns, 2);
     let names: Vec<_> = script.requests()[0].tools.iter().map(|spec| spec.name.to_string()).collect();
     assert_eq!(names, ["outside", "refund", "lookup"]);
@@ -91,13 +91,12 @@ async fn a_checkpoint_goes_on_in_another_process_and_runs_no_call_twice() {
 #[tokio::test]
 async fn a_checkpoint_of_another_version_is_refused() {
     let [calls, _] = replies();
-    let outcome =
-        ToolLoop::new(Script::new([calls])).tools([refund(), lookup()]).run(request()).finish().await;
+    let outcome = ToolLoop::new(scripted([calls])).tools([refund(), lookup()]).run(request()).finish().await;
     let RunStatus::Waiting(checkpoint) = outcome.status else { panic!("{outcome:?}") };
     let mut json = serde_json::to_value(&checkpoint).unwrap();
     json["version"] = json!(99);
     let checkpoint: Checkpoint = serde_json::from_str(&json.to_string()).unwrap();
-    let outcome = ToolLoop::new(Script::new([])).resume(checkpoint).finish().await;
+    let outcome = ToolLoop::new(scripted([])).resume(checkpoint).finish().await;
     assert_eq!(outcome.error().unwrap().kind(), ErrorKind::Config);
 
     // One that is written in another form, too, and the version is what is wrong with it.
@@ -113,7 +112,7 @@ async fn a_checkpoint_of_another_version_is_refused() {
 #[tokio::test]
 async fn a_run_that_waits_can_be_cancelled_with_its_results() {
     let [calls, _] = replies();
-    let mut run = ToolLoop::new(Script::new([calls])).tools([refund(), lookup()]).run(request());
+    let mut run = ToolLoop::new(scripted([calls])).tools([refund(), lookup()]).run(request());
     steps(&mut run).await;
     let outcome = run.cancel();
     assert!(matches!(outcome.status, RunStatus::Cancelled));
@@ -132,7 +131,7 @@ async fn approval_can_depend_on_the_arguments_and_comes_after_their_check() {
         .call("a", "refund", r#"{"order":1}"#)
         .call("b", "refund", r#"{"order":2}"#)
         .call("c", "refund", "{}");
-    let mut run = ToolLoop::new(Script::new([reply.end(Reason::ToolCalls)])).tool(tool).run(request());
+    let mut run = ToolLoop::new(scripted([reply.end(Reason::ToolCalls)])).tool(tool).run(request());
     let seen = steps(&mut run).await;
     assert_eq!(seen[2..], ["start refund/0", "finish refund/2", "finish refund/0", "Waiting"]);
     assert_eq!(run.waiting().len(), 1);
@@ -145,7 +144,7 @@ async fn arguments_that_the_approval_cannot_be_shown_wait_for_a_person() {
             .needs_approval_when(|_| false)
             .handler(|args: turnstream_tools::Given<Order>| async move { Ok(args.0.order) });
         let reply = Reply::new().call("a", "refund", arguments).end(Reason::ToolCalls);
-        let mut run = ToolLoop::new(Script::new([reply])).tool(tool).run(request());
+        let mut run = ToolLoop::new(scripted([reply])).tool(tool).run(request());
         steps(&mut run).await;
         assert_eq!(run.waiting().len(), 1, "{arguments}");
     }
@@ -173,7 +172,7 @@ async fn tool_asks(tool: Tool, text: &str) -> bool {
         ))
         .event(Event::CallFinished(CallFinished::new(call, "a", name, text)))
         .event(Event::TurnFinished(TurnFinished::new(Reason::ToolCalls)));
-    let mut run = ToolLoop::new(Script::new([reply])).tool(tool).run(request());
+    let mut run = ToolLoop::new(scripted([reply])).tool(tool).run(request());
     steps(&mut run).await;
     !run.waiting().is_empty()
 }
@@ -213,7 +212,7 @@ async fn a_run_that_was_interrupted_in_its_calls_runs_again_only_what_may_run_tw
         .call("d", "outside", "{}");
     let (pay, paid) = hanging("pay");
     let (read, _) = hanging("read");
-    let first = ToolLoop::new(Script::new([calls.end(Reason::ToolCalls)]));
+    let first = ToolLoop::new(scripted([calls.end(Reason::ToolCalls)]));
     let mut run = first.tools([lookup(), pay, read.idempotent()]).run(request());
     read_to(&mut run, "finish lookup/0").await;
     let mut checkpoint = written_and_read(&run);
@@ -225,7 +224,7 @@ async fn a_run_that_was_interrupted_in_its_calls_runs_again_only_what_may_run_tw
     assert_eq!(waiting, [(1, WaitingFor::Decision), (3, WaitingFor::Answer)]);
     checkpoint.answer(0, CallIndex(3), "from outside").unwrap();
 
-    let script = Script::new([answer("done")]);
+    let script = scripted([answer("done")]);
     let (pay, paid) = hanging("pay");
     let read = Tool::new("read").idempotent().handler(|_: Value| async { Ok("read") });
     let mut run = ToolLoop::new(script.clone()).tools([lookup(), pay, read]).resume(checkpoint);
@@ -234,7 +233,7 @@ async fn a_run_that_was_interrupted_in_its_calls_runs_again_only_what_may_run_tw
     assert_eq!(steps(&mut run).await, ["finish pay/1", "turn 1", "end of turn 1", "Finished"]);
     assert_eq!(paid.load(Ordering::Relaxed), 0);
     let told = pairs([("a", "found"), ("b", "it had paid"), ("c", "read"), ("d", "from outside")]);
-    assert_eq!(results(&script.last_message(0)), told);
+    assert_eq!(results(&last_message(&script, 0)), told);
     let outcome = run.outcome();
     assert_eq!((outcome.turns, outcome.calls, outcome.usage.input_tokens), (2, 4, Some(20)));
 }
@@ -243,7 +242,7 @@ async fn a_run_that_was_interrupted_in_its_calls_runs_again_only_what_may_run_tw
 async fn a_checkpoint_at_the_start_of_a_handler_is_there_before_its_effect() {
     let calls = || Reply::new().call("a", "pay", "{}").end(Reason::ToolCalls);
     let (pay, paid) = hanging("pay");
-    let mut run = ToolLoop::new(Script::new([calls()])).tool(pay).run(request());
+    let mut run = ToolLoop::new(scripted([calls()])).tool(pay).run(request());
     read_to(&mut run, "end of turn 0").await;
     let before = written_and_read(&run);
     read_to(&mut run, "start pay/0").await;
@@ -258,7 +257,7 @@ async fn a_checkpoint_at_the_start_of_a_handler_is_there_before_its_effect() {
     // In front of the start the call was free to run; behind it somebody decides.
     let resumed = |checkpoint| {
         let pay = Tool::new("pay").handler(|_: Value| async { Ok("paid") });
-        ToolLoop::new(Script::new([answer("done")])).tool(pay).resume(checkpoint)
+        ToolLoop::new(scripted([answer("done")])).tool(pay).resume(checkpoint)
     };
     let mut run = resumed(before);
     assert_eq!(steps(&mut run).await[..2], ["start pay/0", "finish pay/0"]);
@@ -270,13 +269,13 @@ async fn a_checkpoint_at_the_start_of_a_handler_is_there_before_its_effect() {
 
 #[tokio::test]
 async fn a_turn_that_was_interrupted_is_asked_for_again() {
-    let script = Script::new([Reply::new().text("Let me").call("a", "lookup", "{}").stall()]);
+    let script = stalling(events::Reply::new().text(["Let me"]).call_raw("a", "lookup", "{}"));
     let mut run = ToolLoop::new(script.clone()).tool(lookup()).run(request());
     while run.next().now_or_never().is_some() {}
     let checkpoint = written_and_read(&run);
     assert_eq!(checkpoint.conversation().messages(), request().conversation.messages());
 
-    let script = Script::new([answer("done")]);
+    let script = scripted([answer("done")]);
     let mut run = ToolLoop::new(script.clone()).tool(lookup()).resume(checkpoint);
     assert_eq!(steps(&mut run).await, ["turn 1", "end of turn 1", "Finished"]);
     assert_eq!(script.requests()[0].conversation, request().conversation);
@@ -284,45 +283,46 @@ async fn a_turn_that_was_interrupted_is_asked_for_again() {
 
 #[tokio::test]
 async fn an_eager_call_of_an_interrupted_turn_keeps_its_result_and_the_others_do_not_run() {
-    let reply = Reply::new().text("Let me").call("a", "lookup", "{}").call("b", "pay", "{}").stall();
+    let reply =
+        events::Reply::new().text(["Let me"]).call_raw("a", "lookup", "{}").call_raw("b", "pay", "{}");
     let (pay, paid) = hanging("pay");
-    let mut run = ToolLoop::new(Script::new([reply])).tools([lookup().eager(), pay]).run(request());
+    let mut run = ToolLoop::new(stalling(reply)).tools([lookup().eager(), pay]).run(request());
     read_to(&mut run, "finish lookup/0").await;
     while run.next().now_or_never().is_some() {}
     let checkpoint = written_and_read(&run);
     drop(run);
 
-    let script = Script::new([answer("done")]);
+    let script = scripted([answer("done")]);
     let (pay_again, paid_again) = hanging("pay");
     let mut run = ToolLoop::new(script.clone()).tools([lookup().eager(), pay_again]).resume(checkpoint);
     assert_eq!(steps(&mut run).await, ["turn 1", "end of turn 1", "Finished"]);
     assert_eq!((paid.load(Ordering::Relaxed), paid_again.load(Ordering::Relaxed)), (0, 0));
     let mut told = pairs([("a", "found"), ("b", "The call was not run: its turn was interrupted.")]);
     told[1].2 = true;
-    assert_eq!(results(&script.last_message(0)), told);
+    assert_eq!(results(&last_message(&script, 0)), told);
 }
 
 #[tokio::test]
 async fn a_failed_run_can_be_gone_on_with_and_a_finished_one_stays_finished() {
     let calls = || Reply::new().call("a", "lookup", "{}").end(Reason::ToolCalls);
     let broken = Reply::new().text("It is").fail(ErrorKind::Truncated, "cut");
-    let mut run = ToolLoop::new(Script::new([calls(), broken])).tool(lookup()).run(request());
+    let mut run = ToolLoop::new(scripted([calls(), broken])).tool(lookup()).run(request());
     assert_eq!(steps(&mut run).await.last().unwrap(), "Failed");
     let checkpoint = written_and_read(&run);
     assert_eq!(checkpoint.conversation().messages().len(), 3, "without the half of a reply");
 
-    let mut run = ToolLoop::new(Script::new([answer("done")])).tool(lookup()).resume(checkpoint);
+    let mut run = ToolLoop::new(scripted([answer("done")])).tool(lookup()).resume(checkpoint);
     assert_eq!(steps(&mut run).await, ["turn 2", "end of turn 2", "Finished"]);
     let checkpoint = written_and_read(&run);
-    let mut run = ToolLoop::new(Script::new([])).resume(checkpoint);
+    let mut run = ToolLoop::new(scripted([])).resume(checkpoint);
     assert_eq!(steps(&mut run).await, ["Finished"]);
     let outcome = run.outcome();
     assert_eq!((outcome.conversation.messages().len(), outcome.text()), (4, "done"));
 
-    let mut run = ToolLoop::new(Script::new([calls()])).tool(lookup()).max_turns(1).run(request());
+    let mut run = ToolLoop::new(scripted([calls()])).tool(lookup()).max_turns(1).run(request());
     assert_eq!(steps(&mut run).await.last().unwrap(), "MaxTurns");
     let checkpoint = written_and_read(&run);
-    let mut run = ToolLoop::new(Script::new([answer("done")])).tool(lookup()).resume(checkpoint);
+    let mut run = ToolLoop::new(scripted([answer("done")])).tool(lookup()).resume(checkpoint);
     assert_eq!(steps(&mut run).await, ["turn 1", "end of turn 1", "Finished"]);
 }
 

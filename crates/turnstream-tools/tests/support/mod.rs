@@ -1,71 +1,21 @@
-//! A model that says what a test wrote, and remembers what it was asked. It says any events, also those that the
-//! testing kit's replies, which keep the laws, do not make: a call that is done and then silence, a reason that
-//! does not fit the calls, an error of any kind at any place.
+//! Replies for the testing kit's scripted model, event by event: also those that the kit's own replies, which
+//! keep the laws, do not make. Such are a reason that does not fit the calls, and an error of any kind anywhere.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses some of it")]
 
-use std::{
-    collections::VecDeque,
-    pin::Pin,
-    sync::{Arc, Mutex},
-    task::{Context, Poll},
-};
-
-use futures_core::Stream;
 use turnstream_core::{
     AbortReason, ArgumentFragment, CallAborted, CallArgumentFragment, CallFinished, CallIndex, CallStarted,
-    Error, ErrorKind, Event, Message, Model, Part, PartFinished, PartIndex, RawJson, Reason, Replay, Request,
-    ResultContent, ResultPart, TextDelta, TurnFinished, TurnSource, TurnStarted, TurnStream, Usage,
+    Error, ErrorKind, Event, Message, Part, PartFinished, PartIndex, RawJson, Reason, Replay, ResultContent,
+    ResultPart, TextDelta, TurnFinished, TurnStarted, Usage,
 };
+use turnstream_testing::{Gate, ScriptedModel};
 use turnstream_tools::{Run, RunEvent};
-
-/// A model whose replies are written beforehand.
-#[derive(Clone, Default)]
-pub struct Script(Arc<Mutex<State>>);
-
-#[derive(Default)]
-struct State {
-    replies: VecDeque<Reply>,
-    requests: Vec<Request>,
-}
 
 /// What the model says in one turn.
 #[derive(Clone, Default)]
 pub struct Reply {
-    events: VecDeque<Result<Event, (ErrorKind, &'static str)>>,
+    events: Vec<Result<Event, (ErrorKind, &'static str)>>,
     parts: u32,
     calls: u32,
-    stalls: bool,
-}
-
-impl Script {
-    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
-        let state = State { replies: replies.into_iter().collect(), requests: Vec::new() };
-        Self(Arc::new(Mutex::new(state)))
-    }
-
-    pub fn requests(&self) -> Vec<Request> {
-        self.0.lock().unwrap().requests.clone()
-    }
-
-    /// The message that the given request ends with.
-    pub fn last_message(&self, request: usize) -> Message {
-        self.requests()[request].conversation.messages().last().unwrap().clone()
-    }
-}
-
-impl Model for Script {
-    fn stream(&self, request: &Request) -> TurnStream {
-        let mut state = self.0.lock().unwrap();
-        state.requests.push(request.clone());
-        match state.replies.pop_front() {
-            Some(reply) => TurnStream::new(reply),
-            None => TurnStream::failed(Error::new(ErrorKind::Server, "the script is over")),
-        }
-    }
-
-    fn name(&self) -> &str {
-        "script"
-    }
 }
 
 impl Reply {
@@ -107,18 +57,17 @@ impl Reply {
     }
 
     pub fn fail(mut self, kind: ErrorKind, message: &'static str) -> Self {
-        self.events.push_back(Err((kind, message)));
+        self.events.push(Err((kind, message)));
         self
-    }
-
-    /// After this the model says nothing more, for ever.
-    pub fn stall(self) -> Self {
-        Self { stalls: true, ..self }
     }
 
     pub fn event(mut self, event: Event) -> Self {
-        self.events.push_back(Ok(event));
+        self.events.push(Ok(event));
         self
+    }
+
+    fn into_events(self) -> impl Iterator<Item = Result<Event, Error>> {
+        self.events.into_iter().map(|event| event.map_err(|(kind, message)| Error::new(kind, message)))
     }
 
     fn open(mut self, id: &str, name: &str, arguments: &str) -> (Self, CallIndex) {
@@ -138,19 +87,22 @@ impl Reply {
     }
 }
 
-impl Stream for Reply {
-    type Item = Result<Event, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.events.pop_front() {
-            Some(event) => Poll::Ready(Some(event.map_err(|(kind, message)| Error::new(kind, message)))),
-            None if self.stalls => Poll::Pending,
-            None => Poll::Ready(None),
-        }
-    }
+/// A model that gives these replies, one a request.
+pub fn scripted(replies: impl IntoIterator<Item = Reply>) -> ScriptedModel {
+    let turns = replies.into_iter().map(Reply::into_events);
+    turns.fold(ScriptedModel::new(), ScriptedModel::turn_events)
 }
 
-impl TurnSource for Reply {}
+/// A model that gives this reply and then says nothing more, for ever. A call is done only once the model has
+/// gone on, so it begins another text, of which nothing comes.
+pub fn stalling(reply: turnstream_testing::events::Reply) -> ScriptedModel {
+    ScriptedModel::new().turn(reply.text([""]).gate(&Gate::new()))
+}
+
+/// The message that the given request ends with.
+pub fn last_message(model: &ScriptedModel, request: usize) -> Message {
+    model.requests()[request].conversation.messages().last().unwrap().clone()
+}
 
 /// A turn that is only text.
 pub fn answer(text: &str) -> Reply {

@@ -1,6 +1,6 @@
 //! [`Oracle`]: what must come of a plan. It knows the wire's decoder, and nothing of the transport.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use turnstream::{
     Error, ErrorKind, Event,
@@ -58,9 +58,15 @@ impl Oracle {
         }
     }
 
-    /// Whether these items are what comes of a body that is cut somewhere up to a byte, and of nothing else.
-    pub fn is_cut(&self, fixture: &Fixture, most: usize, kind: ErrorKind, got: &[Item]) -> bool {
-        (0..=most).rev().any(|at| {
+    /// Whether these items are what comes of a body that is cut at one of these bytes, and of nothing else.
+    pub fn is_cut(
+        &self,
+        fixture: &Fixture,
+        at: RangeInclusive<usize>,
+        kind: ErrorKind,
+        got: &[Item],
+    ) -> bool {
+        at.rev().any(|at| {
             let (items, _) = cut(fixture, at, kind);
             difference(&items, got).is_none()
         })

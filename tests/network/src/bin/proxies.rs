@@ -1,7 +1,7 @@
 //! The same turns of every wire behind nginx and behind a proxy with faults: the same events where nothing is cut, and
 //! the right error where something is.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
@@ -35,9 +35,12 @@ struct Arguments {
 enum Expected {
     /// What the plan alone says.
     AsPlanned,
-    /// The turn is cut somewhere before the middle of its body.
-    CutWith(ErrorKind),
-    /// The turn goes silent: before its head where a proxy collects what it never gets whole, or after it.
+    /// The turn is cut in the middle of its body, and all before it comes.
+    Cut,
+    /// The same, but for what a proxy had not read yet when it was reset itself.
+    Reset,
+    /// The turn goes silent in the middle of its body. How much of it comes before is a matter of time, and nothing
+    /// where a proxy collects what it never gets whole.
     Silence,
     /// The turn fails before its head, with this kind and status.
     NoHead(ErrorKind, Option<u16>),
@@ -107,16 +110,18 @@ impl Proxies {
                 let way = format!("{}: {}", site.name(), fault.name());
                 self.way(&way, &clients, fault, Expected::AsPlanned).await;
             }
-            for fault in [Fault::EarlyClose, Fault::ResetInBody] {
+            for (fault, expected) in
+                [(Fault::EarlyClose, Expected::Cut), (Fault::ResetInBody, Expected::Reset)]
+            {
                 let way = format!("{}: {}", site.name(), fault.name());
-                self.way(&way, &clients, fault, Expected::CutWith(ErrorKind::Truncated)).await;
+                self.way(&way, &clients, fault, expected).await;
             }
             let way = format!("{}: {}", site.name(), Fault::Stall.name());
             if site.buffers {
                 let hasty = self.clients(&url, |client| client.first_byte_timeout(SHORT));
                 self.way(&way, &hasty, Fault::Stall, Expected::Silence).await;
             } else {
-                self.way(&way, &clients, Fault::Stall, Expected::CutWith(ErrorKind::IdleTimeout)).await;
+                self.way(&way, &clients, Fault::Stall, Expected::Silence).await;
             }
             let way = format!("{}: {}", site.name(), Fault::ResetInHead.name());
             let gone = Expected::NoHead(ErrorKind::Server, Some(502));
@@ -197,14 +202,14 @@ impl Proxies {
             let way = format!("{before}{name} in the body");
             match scheme {
                 "https" => self.cut_in_long_body(&way, server, cut, kind).await?,
-                _ => self.cut_in_body(&way, server, cut, kind).await,
+                _ => self.cut_in_body(&way, server, cut).await,
             }
         }
         Ok(())
     }
 
     /// Each fixture has its own middle, and so its own proxy.
-    async fn cut_in_body(&mut self, way: &str, server: u16, cut: Cut, kind: ErrorKind) {
+    async fn cut_in_body(&mut self, way: &str, server: u16, cut: Cut) {
         let numbers = self.fixtures.numbers(|_| true);
         let turns = futures_util::stream::iter(&numbers).map(async |number| {
             let fixture = self.fixtures.get(*number).context("no such fixture")?;
@@ -216,7 +221,11 @@ impl Proxies {
                 _ => client,
             });
             let plan = Plan::whole(0, *number);
-            let turn = self.turn(&clients, &plan, Expected::CutWith(kind)).await;
+            let expected = match cut {
+                Cut::Blackhole => Expected::Silence,
+                Cut::Reset | Cut::Close => Expected::Cut,
+            };
+            let turn = self.turn(&clients, &plan, expected).await;
             turn.with_context(|| format!("{} {}", plan.message(), fixture.name))
         });
         let ended: Vec<anyhow::Result<()>> = turns.buffer_unordered(AT_ONCE).collect().await;
@@ -283,6 +292,7 @@ impl Proxies {
 
     async fn turn(&self, clients: &Clients, plan: &Plan, expected: Expected) -> anyhow::Result<()> {
         let turn = run(clients, &self.fixtures, plan).await.context("something came after the end")?;
+        let middle = self.fixtures.get(plan.fixture).context("no such fixture")?.body.len() / 2;
         match expected {
             Expected::AsPlanned => {
                 let want = self.oracle.want(plan).context("no such fixture")?;
@@ -291,10 +301,11 @@ impl Proxies {
                     None => ensure!(turn.attempts == want.attempts, "{} attempts", turn.attempts),
                 }
             }
-            Expected::CutWith(kind) => self.is_cut(plan, kind, &turn.items)?,
+            Expected::Cut => self.is_cut(plan, middle..=middle, ErrorKind::Truncated, &turn.items)?,
+            Expected::Reset => self.is_cut(plan, 0..=middle, ErrorKind::Truncated, &turn.items)?,
             Expected::Silence => match turn.items.as_slice() {
                 [Err(error)] if error.kind() == ErrorKind::FirstByteTimeout => {}
-                items => self.is_cut(plan, ErrorKind::IdleTimeout, items)?,
+                items => self.is_cut(plan, 0..=middle, ErrorKind::IdleTimeout, items)?,
             },
             Expected::NoHead(kind, status) => {
                 let [Err(error)] = turn.items.as_slice() else { bail!("it gives {:?}", turn.items) };
@@ -305,10 +316,15 @@ impl Proxies {
         Ok(())
     }
 
-    fn is_cut(&self, plan: &Plan, kind: ErrorKind, items: &[Item]) -> anyhow::Result<()> {
+    fn is_cut(
+        &self,
+        plan: &Plan,
+        at: RangeInclusive<usize>,
+        kind: ErrorKind,
+        items: &[Item],
+    ) -> anyhow::Result<()> {
         let fixture = self.fixtures.get(plan.fixture).context("no such fixture")?;
-        let is_cut = self.oracle.is_cut(fixture, fixture.body.len() / 2, kind, items);
-        ensure!(is_cut, "no cut gives {items:?}");
+        ensure!(self.oracle.is_cut(fixture, at, kind, items), "no such cut gives {items:?}");
         Ok(())
     }
 

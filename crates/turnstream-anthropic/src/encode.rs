@@ -9,8 +9,8 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    CallPart, Document, Error, IdForm, InputKind, Part, RawJson, ReasoningEffort, ReasoningPart, Request,
-    ResultContent, ResultPart, Role, Source, TextPart, ToolChoice, Warning, WireRequest,
+    CallPart, Document, Endpoint, Error, IdForm, InputKind, Part, RawJson, ReasoningEffort, ReasoningPart,
+    Request, ResultContent, ResultPart, Role, Source, TextPart, ToolChoice, Warning, WireRequest,
 };
 
 use crate::{Anthropic, CacheLifetime, DEFAULT_MAX_TOKENS, Options, ThinkingDisplay, WIRE};
@@ -58,7 +58,10 @@ pub(crate) fn encode(wire: &Anthropic, request: &Request) -> Result<WireRequest,
         headers.push(("anthropic-beta", &betas));
     }
     let path = match row.model_in_path {
-        true => Cow::Owned(format!("{}:streamRawPredict", wire.model)),
+        // Google writes the `@` before a version as it is.
+        true => {
+            Cow::Owned(format!("{}:streamRawPredict", Endpoint::segment(&wire.model)?.replace("%40", "@")))
+        }
         false => Cow::Borrowed("messages"),
     };
     Ok(wire.endpoint.post_with(&path, &headers, &body, &options.extra)?.with_warnings(warnings))

@@ -124,7 +124,8 @@ impl Anthropic {
     }
 
     /// A model at Google's Vertex AI, of a project and a location, for example `us-east5`, or `global`. The key is
-    /// a Google access token, which expires after an hour: a client can be given a source of fresh ones.
+    /// a Google access token, which expires after an hour: a client can be given a source of fresh ones. With what is
+    /// no name of a project or a location nothing is sent: there is no base URL then.
     ///
     /// ```
     /// # use turnstream_anthropic::Anthropic;
@@ -139,19 +140,29 @@ impl Anthropic {
     /// # Ok::<(), turnstream_core::Error>(())
     /// ```
     pub fn vertex(project: &str, location: &str, model: impl Into<String>) -> Self {
+        let wire = Self::new(model).profile(Profile::Vertex);
+        // They become a part of the address, and the token goes there.
+        let is_project = project.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+        if matches!(project, "" | "." | "..") || !is_project || !is_host_label(location) {
+            return wire;
+        }
         let host = match location {
             "global" => "aiplatform.googleapis.com".to_owned(),
             "us" | "eu" => format!("aiplatform.{location}.rep.googleapis.com"),
             region => format!("{region}-aiplatform.googleapis.com"),
         };
         let place = format!("v1/projects/{project}/locations/{location}/publishers/anthropic/models");
-        Self::new(model).profile(Profile::Vertex).base_url(format!("https://{host}/{place}"))
+        wire.base_url(format!("https://{host}/{place}"))
     }
 
-    /// A deployment in Azure's Foundry, of the resource with this name.
+    /// A deployment in Azure's Foundry, of the resource with this name. With what is no name of a resource nothing is
+    /// sent: there is no base URL then.
     pub fn azure(resource: &str, deployment: impl Into<String>) -> Self {
-        let url = format!("https://{resource}.services.ai.azure.com/anthropic/v1");
-        Self::new(deployment).profile(Profile::Azure).base_url(url)
+        let wire = Self::new(deployment).profile(Profile::Azure);
+        if !is_host_label(resource) {
+            return wire;
+        }
+        wire.base_url(format!("https://{resource}.services.ai.azure.com/anthropic/v1"))
     }
 
     /// Says whose variant of the wire it is: its differences, and its base URL and the header of its key, unless
@@ -222,6 +233,11 @@ impl Anthropic {
     pub fn unsigned_thinking(self, unsigned_thinking: bool) -> Self {
         Self { unsigned_thinking, ..self }
     }
+}
+
+/// Whether a name can be a part of a host's name without leading to another host.
+fn is_host_label(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// Whose variant of the wire it is. The crate's page has their table.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use turnstream_core::{
-    CallPart, Error, IdForm, InputKind, Part, RawJson, ReasoningEffort, ReasoningPart, Request,
+    CallPart, Endpoint, Error, IdForm, InputKind, Part, RawJson, ReasoningEffort, ReasoningPart, Request,
     ResultContent, ResultPart, Role, TextPart, ToolChoice, Warning, WireRequest,
 };
 
@@ -65,7 +65,7 @@ pub(crate) fn encode(wire: &Bedrock, request: &Request) -> Result<WireRequest, E
             .collect(),
         request_metadata: &request.metadata,
     };
-    let path = format!("model/{}/converse-stream", segment(&wire.model)?);
+    let path = format!("model/{}/converse-stream", Endpoint::segment(&wire.model)?);
     let accept = [("accept", "application/vnd.amazon.eventstream")];
     Ok(wire.address()?.post_with(&path, &accept, &body, &options.extra)?.with_warnings(warnings))
 }
@@ -254,6 +254,12 @@ fn tool_config<'a>(request: &'a Request, options: &'a Options) -> Result<Option<
         None | Some(ToolChoice::None) => None,
         Some(ToolChoice::Auto) => Some(Choice::Auto(Empty {})),
         Some(ToolChoice::Required) => Some(Choice::Any(Empty {})),
+        Some(ToolChoice::Tool(name))
+            if !request.tools.iter().any(|tool| tool.name == *name)
+                && !options.system_tools.iter().any(|tool| tool.as_str() == name.as_str()) =>
+        {
+            return Err(Error::config(format!("the tool choice names `{name}`, which is not offered")));
+        }
         Some(ToolChoice::Tool(name)) => Some(Choice::Tool(Named { name })),
         Some(_) => return Err(Error::config("this wire does not know the tool choice")),
     };
@@ -333,17 +339,6 @@ fn text_format<'a>(request: &'a Request, warnings: &mut Vec<Warning>) -> Option<
 
 fn cache_mark(options: &Options) -> CacheMark {
     CacheMark { kind: "default", ttl: options.cache_lifetime }
-}
-
-/// The model's id as one segment of a path.
-pub(crate) fn segment(model: &str) -> Result<String, Error> {
-    // These would be taken for the path's own.
-    if matches!(model, "" | "." | "..") {
-        return Err(Error::config(format!("`{model}` is not the id of a model")));
-    }
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
-    let spell = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    Ok(model.bytes().map(spell).collect())
 }
 
 #[cfg(test)]

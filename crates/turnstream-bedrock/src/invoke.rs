@@ -8,11 +8,11 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use turnstream_anthropic::Anthropic;
 use turnstream_core::{
-    Decode, End, Error, ErrorKind, Events, Frame, FrameError, Framer, Limits, RawJson, Request, Wire,
-    WireRequest,
+    Decode, End, Endpoint, Error, ErrorKind, Events, Frame, FrameError, Framer, Limits, RawJson, Request,
+    Wire, WireRequest,
 };
 
-use crate::{Bedrock, EventStreamFramer, encode, error};
+use crate::{Bedrock, EventStreamFramer, error};
 
 /// An Anthropic model at Bedrock, asked in the words of the Messages wire. Converse ([`Bedrock`]) has less of what
 /// these models can do; take this where it is missed. Options are the Messages wire's.
@@ -97,7 +97,7 @@ impl Wire for InvokeAnthropic {
     fn encode(&self, request: &Request) -> Result<WireRequest, Error> {
         let written = self.messages.encode(request)?;
         let body = self.body_of(&written).ok_or_else(|| Error::config("the request is no object"))?;
-        let path = format!("model/{}/invoke-with-response-stream", encode::segment(self.model())?);
+        let path = format!("model/{}/invoke-with-response-stream", Endpoint::segment(self.model())?);
         let accept = ("accept", "application/vnd.amazon.eventstream");
         let request = self.bedrock.address()?.post(&path, &[accept], &body)?;
         Ok(request.with_warnings(written.warnings))

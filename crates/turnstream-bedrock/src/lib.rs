@@ -259,7 +259,7 @@ mod tests {
             );
         }
         for model in ["", ".", ".."] {
-            assert!(refusal(&Bedrock::new(model, "us-east-1")).contains("not the id of a model"), "{model}");
+            assert!(refusal(&Bedrock::new(model, "us-east-1")).contains("no name of a model"), "{model}");
         }
     }
 

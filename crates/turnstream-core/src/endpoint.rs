@@ -117,6 +117,22 @@ impl Endpoint {
         }
     }
 
+    /// A name as one segment of a path, for wires whose address holds the model: what is no letter, digit, `-`, `.`,
+    /// `_` or `~` is escaped.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for an empty name, `.` and `..`: they would lead elsewhere, and the key with them.
+    pub fn segment(name: &str) -> Result<String, Error> {
+        if matches!(name, "" | "." | "..") {
+            return Err(Error::config(format!("`{name}` is no name of a model: it stands in the address")));
+        }
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+        let spell =
+            |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        Ok(name.bytes().map(spell).collect())
+    }
+
     /// Builds the request that posts `body` to the base URL with `path` appended.
     ///
     /// # Errors
@@ -356,6 +372,20 @@ fn secret_value(name: &str, value: &str) -> Result<HeaderValue, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_one_segment_of_a_path_or_none() {
+        for (name, segment) in
+            [("a-b.c_d~1", "a-b.c_d~1"), ("a/b:c%", "a%2Fb%3Ac%25"), ("...", "..."), ("%2e%2e", "%252e%252e")]
+        {
+            assert_eq!(Endpoint::segment(name).unwrap(), segment);
+            let base = join("https://h/v1", &format!("models/{segment}")).unwrap();
+            assert_eq!(base.as_str(), format!("https://h/v1/models/{segment}"));
+        }
+        for name in ["", ".", ".."] {
+            assert_eq!(Endpoint::segment(name).unwrap_err().kind(), ErrorKind::Config, "{name}");
+        }
+    }
 
     #[test]
     fn a_profile_says_only_what_the_caller_does_not() {

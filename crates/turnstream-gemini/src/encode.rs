@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use turnstream_core::{
-    Error, InputKind, RawJson, ReasoningEffort, Request, ToolChoice, ToolSpec, Warning, WireRequest,
+    Endpoint, Error, InputKind, RawJson, ReasoningEffort, Request, ToolChoice, ToolSpec, Warning, WireRequest,
 };
 
 use crate::{Gemini, Options};
@@ -36,16 +36,19 @@ pub(crate) fn encode(wire: &Gemini, request: &Request) -> Result<WireRequest, Er
         cached_content: options.cached_content.as_deref(),
         labels: labels(wire, request, &mut warnings),
     };
-    let model = match wire.model.contains('/') {
-        true => wire.model.clone(),
-        false => format!("models/{}", wire.model),
-    };
-    let path = format!("{model}:streamGenerateContent");
+    let path = format!("{}:streamGenerateContent", model_path(&wire.model)?);
     let mut sent = wire.endpoint.post_with(&path, &[], &body, &options.extra)?;
     if !sent.url.query_pairs().any(|(name, _)| name == "alt") {
         sent.url.query_pairs_mut().append_pair("alt", "sse");
     }
     Ok(sent.with_warnings(warnings))
+}
+
+/// A model's name as a path below the base URL: `models/m`, or its own collection, as in `tunedModels/m`.
+fn model_path(model: &str) -> Result<String, Error> {
+    let segments: Vec<String> = model.split('/').map(Endpoint::segment).collect::<Result<_, _>>()?;
+    let path = segments.join("/");
+    Ok(if segments.len() == 1 { format!("models/{path}") } else { path })
 }
 
 #[derive(Serialize)]
@@ -203,6 +206,9 @@ fn tool_config<'a>(
         Some(ToolChoice::Auto) => (Some("AUTO"), Vec::new()),
         Some(ToolChoice::None) => (Some("NONE"), Vec::new()),
         Some(ToolChoice::Required) => (Some("ANY"), Vec::new()),
+        Some(ToolChoice::Tool(name)) if !request.tools.iter().any(|tool| tool.name == *name) => {
+            return Err(Error::config(format!("the tool choice names `{name}`, which is not offered")));
+        }
         Some(ToolChoice::Tool(name)) => (Some("ANY"), vec![name.as_str()]),
         Some(_) => return Err(Error::config("this wire does not know the tool choice")),
         None => (None, Vec::new()),

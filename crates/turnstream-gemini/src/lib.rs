@@ -98,7 +98,9 @@ pub struct Gemini {
 }
 
 impl Gemini {
-    /// A model at the Gemini Developer API, without a key.
+    /// A model at the Gemini Developer API, without a key. A name with a `/` says its collection itself, for example
+    /// `tunedModels/m`; others are below `models`. One that would lead out of the base URL is an error when a request
+    /// is encoded.
     pub fn new(model: impl Into<String>) -> Self {
         let Row { base_url, key_header, .. } = Profile::Google.row();
         Self {
@@ -124,7 +126,7 @@ impl Gemini {
         let wire = Self::new(model).profile(Profile::Vertex);
         // They become a part of the address, and the token goes there.
         let is_name = |name: &str| {
-            !name.is_empty()
+            !matches!(name, "" | "." | "..")
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
         };
         if !is_name(project) || !is_name(location) || location.contains(['.', ':']) {
@@ -476,6 +478,7 @@ mod tests {
             Gemini::vertex("p", "", "m"),
             Gemini::vertex("p/../x", "eu", "m"),
             Gemini::vertex("", "eu", "m"),
+            Gemini::vertex("..", "eu", "m"),
         ];
         for wire in nowhere {
             let error = wire.encode(&Request::new()).unwrap_err();
@@ -499,6 +502,25 @@ mod tests {
             url(Gemini::new("models/m").base_url("https://h")),
             "https://h/models/m:streamGenerateContent?alt=sse"
         );
+    }
+
+    #[test]
+    fn no_models_name_leads_out_of_the_base_url() {
+        let url = |model: &str| sent(&Gemini::new(model).base_url("https://h/v1?a=b")).0;
+        for (model, path) in [
+            ("m?x=y#z", "models/m%3Fx%3Dy%23z"),
+            ("m:countTokens", "models/m%3AcountTokens"),
+            ("%2e%2e/m", "%252e%252e/m"),
+            ("publishers/meta/models/m", "publishers/meta/models/m"),
+        ] {
+            assert_eq!(url(model), format!("https://h/v1/{path}:streamGenerateContent?a=b&alt=sse"));
+        }
+        for model in
+            ["", ".", "..", "/", "/m", "m/", "a//b", "../../admin/x", "models/../../../etc", "a/../b"]
+        {
+            let error = Gemini::new(model).encode(&Request::new().user("hi")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{model}");
+        }
     }
 
     #[test]

@@ -98,11 +98,19 @@ impl OpenAiChat {
     }
 
     /// A deployment at Azure OpenAI, for example of the resource `https://name.openai.azure.com`, with the
-    /// API's version, for example `2024-10-21`. The key goes in the header `api-key`.
+    /// API's version, for example `2024-10-21`. The key goes in the header `api-key`. With what is no name of a
+    /// deployment, or no version, nothing is sent: there is no base URL then.
     pub fn azure(resource: &str, deployment: &str, api_version: &str) -> Self {
+        let wire = Self::new(deployment).profile(Profile::Azure);
+        let is_version =
+            api_version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+        // Behind a query or a fragment the path would be a part of it.
+        let Ok(deployment) = Endpoint::segment(deployment) else { return wire };
+        if !is_version || resource.contains(['?', '#']) {
+            return wire;
+        }
         let resource = resource.trim_end_matches('/');
-        let url = format!("{resource}/openai/deployments/{deployment}?api-version={api_version}");
-        Self::new(deployment).profile(Profile::Azure).base_url(url)
+        wire.base_url(format!("{resource}/openai/deployments/{deployment}?api-version={api_version}"))
     }
 
     /// Says what server it is: its differences, and its base URL and the header of its key, unless they are set.

@@ -112,10 +112,14 @@ impl OpenAiResponses {
     }
 
     /// Asks a deployment at Azure OpenAI, for example of the resource `https://name.openai.azure.com`. The key
-    /// goes in the header `api-key`.
+    /// goes in the header `api-key`. With a resource that has a query nothing is sent: there is no base URL then.
     pub fn azure(resource: &str, deployment: &str) -> Self {
-        let url = format!("{}/openai/v1", resource.trim_end_matches('/'));
-        Self::new(deployment).profile(Profile::Azure).base_url(url)
+        let wire = Self::new(deployment).profile(Profile::Azure);
+        // Behind a query or a fragment the path would be a part of it.
+        if resource.contains(['?', '#']) {
+            return wire;
+        }
+        wire.base_url(format!("{}/openai/v1", resource.trim_end_matches('/')))
     }
 
     /// Says whose variant of the wire it is: its differences, and its base URL and the header of its key, unless
@@ -565,6 +569,8 @@ mod tests {
         assert_eq!(nowhere.message(), "the profile `azure` has no base URL of its own: give one");
         let short = OpenAiResponses::azure("https://r.openai.azure.com/", "d");
         assert_eq!(request_of(short).url.as_str(), "https://r.openai.azure.com/openai/v1/responses");
+        let error = OpenAiResponses::azure("https://h?", "d").encode(&Request::new().user("hi")).unwrap_err();
+        assert_eq!(error.message(), "the profile `azure` has no base URL of its own: give one");
     }
 
     #[test]

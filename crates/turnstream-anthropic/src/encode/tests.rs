@@ -78,6 +78,32 @@ fn on_vertex_the_model_stands_in_the_path_and_the_version_in_the_body() {
 }
 
 #[test]
+fn what_is_no_name_leads_nowhere() {
+    let wires = [
+        Anthropic::vertex("p", "h.example/", "m"),
+        Anthropic::vertex("p", "user@h", "m"),
+        Anthropic::vertex("p", "", "m"),
+        Anthropic::vertex("p/x", "eu", "m"),
+        Anthropic::vertex("..", "eu", "m"),
+        Anthropic::vertex("", "eu", "m"),
+        Anthropic::vertex("p", "eu", ""),
+        Anthropic::vertex("p", "eu", ".."),
+        Anthropic::azure("h.example/", "d"),
+        Anthropic::azure("h.example#", "d"),
+        Anthropic::azure("user@h", "d"),
+        Anthropic::azure("", "d"),
+    ];
+    for wire in wires {
+        let error = wire.clone().key("k").encode(&Request::new().user("hi")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{wire:?}");
+    }
+    let escaped =
+        Anthropic::vertex("example.com:p", "eu", "../x").encode(&Request::new().user("hi")).unwrap();
+    let path = "/v1/projects/example.com:p/locations/eu/publishers/anthropic/models/..%2Fx:streamRawPredict";
+    assert_eq!(escaped.url.path(), path);
+}
+
+#[test]
 fn each_profile_has_its_address_and_header() {
     let sent = |wire: Anthropic| {
         let request = wire.key("k").encode(&Request::new().user("hi")).unwrap();

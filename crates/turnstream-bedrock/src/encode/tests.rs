@@ -173,6 +173,10 @@ fn tool_choices() {
     assert_eq!(choice(ToolChoice::Auto), json!({ "auto": {} }));
     assert_eq!(choice(ToolChoice::Required), json!({ "any": {} }));
     assert_eq!(choice(ToolChoice::Tool("f".into())), json!({ "tool": { "name": "f" } }));
+    let other = with_f().user("hi").tool_choice(ToolChoice::Tool("g".into()));
+    assert!(refusal(&other).contains("`g`, which is not offered"));
+    let system = other.options(Options::new().system_tool("g"));
+    assert_eq!(body(&system)["toolConfig"]["toolChoice"], json!({ "tool": { "name": "g" } }));
     // There is no word for no call, and no need where no tool is offered.
     assert_eq!(body(&with_f().user("hi").tool_choice(ToolChoice::None)).get("toolConfig"), None);
     let talked = || Request::new().user("q").message(assistant(vec![call("a").into()]));

@@ -152,6 +152,8 @@ fn tool_choices_and_strict_tools_are_modes() {
         mode(Some(ToolChoice::Tool("f".into())), None),
         Some(json!({ "mode": "ANY", "allowedFunctionNames": ["f"] }))
     );
+    let other = Request::new().user("hi").tool(ToolSpec::new("f")).tool_choice(ToolChoice::Tool("g".into()));
+    assert!(refusal(&other).contains("`g`, which is not offered"));
     let none = Request::new().user("hi");
     assert_eq!(body(&none.clone().tool_choice(ToolChoice::Auto)).get("toolConfig"), None);
     assert!(refusal(&none.tool_choice(ToolChoice::Required)).contains("no tool is offered"));

@@ -364,6 +364,28 @@ fn system_texts_are_system_unless_asked_otherwise_and_joined_for_local_templates
 }
 
 #[test]
+fn at_azure_what_is_no_name_leads_nowhere() {
+    let ask = |resource, deployment, version| {
+        OpenAiChat::azure(resource, deployment, version).encode(&Request::new().user("hi"))
+    };
+    let base = "https://r.openai.azure.com";
+    for (resource, deployment, version) in [
+        (base, "", "2024-10-21"),
+        (base, "..", "2024-10-21"),
+        (base, "d", "1&x=y"),
+        (base, "d", "1#"),
+        ("https://h?", "d", "2024-10-21"),
+        ("https://h#", "d", "2024-10-21"),
+        ("no address", "d", "2024-10-21"),
+    ] {
+        let error = ask(resource, deployment, version).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{resource} {deployment} {version}");
+    }
+    let want = format!("{base}/openai/deployments/..%2F..%3Fx/chat/completions?api-version=2024-10-21");
+    assert_eq!(ask(base, "../..?x", "2024-10-21").unwrap().url.as_str(), want);
+}
+
+#[test]
 fn every_profile_says_where_and_under_which_key() {
     let request = Request::new().user("q");
     let groq = at(Profile::Groq).encode(&request).unwrap();

@@ -1,17 +1,22 @@
 //! [`Script`]: a whole conversation, answered request by request, and checked.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashSet,
+    iter,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use crate::{
     format::HttpWire,
     reply::{OverHttp, Reply},
-    sent::{SentRequest, SentResult},
+    sent::{SentPart, SentRequest, SentResult},
 };
 
 /// A conversation as a provider has its side of it: the replies, one a request, in order.
 ///
 /// Every request is checked: it must be sound by itself ([`SentRequest::problems`]), and carry the results
-/// of the calls that the reply before it made, in call order. What does not fit is kept, and the
+/// of the calls that the reply before it made, in call order. A call whose id stands in the conversation already goes
+/// back under a fresh one, in call and result alike: `x`, `x_2`, `x_3`. What does not fit is kept, and the
 /// [`ScriptGuard`] fails the test, in the test's own thread: a panic in a wiremock responder would only
 /// close the connection.
 ///
@@ -88,7 +93,8 @@ impl<W: HttpWire> Script<W> {
     }
 
     /// Expects the request after the turn before to carry exactly these results, as ids of calls and contents,
-    /// in this order. Without a word of this any content is right.
+    /// in this order. Without a word of this any content is right. A call whose id occurred before is named by it, or
+    /// by the fresh one under which it goes back.
     pub fn results<'a>(mut self, results: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let results = results.into_iter().map(|(call, content)| (call.to_owned(), content.to_owned()));
         if let Some(turn) = self.turns.last_mut() {
@@ -120,7 +126,7 @@ impl<W: HttpWire> ScriptGuard<W> {
         let missing = missing_results(&request, &state.open_calls);
         let wanted = state.wanted_results.as_deref().unwrap_or_default();
         // Where results are missing, what the others say is of no interest.
-        let missing = missing.or_else(|| other_results(&request, wanted));
+        let missing = missing.or_else(|| other_results(&request, &state.open_calls, wanted));
         let problems = request.problems().into_iter().chain(missing);
         let problems: Vec<String> = problems.map(|problem| format!("request {number}: {problem}")).collect();
         state.mismatches.extend(problems);
@@ -200,17 +206,17 @@ impl<W> Drop for Shared<W> {
 
 /// What is missing of the results that a request should carry.
 fn missing_results(request: &SentRequest, calls: &[(String, String)]) -> Option<String> {
-    let all: Vec<&SentResult> = request.results().collect();
-    let got = all.get(all.len().saturating_sub(calls.len())..).unwrap_or_default();
-    let answers = |(id, name): &(String, String), result: &SentResult| match result.call_id.as_str() {
+    let expected = as_they_stand(request, calls);
+    let got = results_behind(request, calls.len());
+    let answers = |(id, name): &(String, &str), result: &SentResult| match result.call_id.as_str() {
         "" => *name == result.name,
         call_id => id == call_id,
     };
-    if got.len() == calls.len() && calls.iter().zip(got).all(|(call, result)| answers(call, result)) {
+    if got.len() == expected.len() && expected.iter().zip(&got).all(|(call, result)| answers(call, result)) {
         return None;
     }
-    let expected: Vec<String> = calls.iter().map(|(id, name)| format!("{id} ({name})")).collect();
-    let got: Vec<&str> = all.iter().map(|result| result.key()).collect();
+    let expected: Vec<String> = expected.iter().map(|(id, name)| format!("{id} ({name})")).collect();
+    let got: Vec<&str> = got.iter().map(|result| result.key()).collect();
     Some(format!(
         "it should carry the results of these calls, in this order\n    expected: {}\n    got:      {}",
         expected.join(", "),
@@ -219,19 +225,58 @@ fn missing_results(request: &SentRequest, calls: &[(String, String)]) -> Option<
 }
 
 /// What is other than it should be in the results that a request carries.
-fn other_results(request: &SentRequest, wanted: &[(String, String)]) -> Option<String> {
-    let all: Vec<&SentResult> = request.results().collect();
-    let got = all.get(all.len().saturating_sub(wanted.len())..).unwrap_or_default();
-    let is_same = |((call, content), result): (&(String, String), &&SentResult)| {
-        result.key() == call && result.content == *content
+fn other_results(
+    request: &SentRequest,
+    calls: &[(String, String)],
+    wanted: &[(String, String)],
+) -> Option<String> {
+    if wanted.is_empty() {
+        return None;
+    }
+    let got = results_behind(request, calls.len().max(wanted.len()));
+    // The results answer the calls in their order, so each may be named by its call's first id as well.
+    let is_same = |(index, (call, content)): (usize, &(String, String))| {
+        let given = calls.get(index).is_some_and(|(id, _)| id == call);
+        got.get(index).is_some_and(|result| (given || result.key() == call) && result.content == *content)
     };
-    if got.len() == wanted.len() && wanted.iter().zip(got).all(is_same) {
+    if got.len() == wanted.len() && wanted.iter().enumerate().all(is_same) {
         return None;
     }
     let line = |call: &str, content: &str| format!("\n      {call}: {content}");
     let expected: String = wanted.iter().map(|(call, content)| line(call, content)).collect();
     let got: String = got.iter().map(|result| line(result.key(), &result.content)).collect();
     Some(format!("its results should say\n    expected:{expected}\n    got:{got}"))
+}
+
+/// The calls of the last reply under the ids that they have in the conversation, and their names: one whose id was
+/// taken has a fresh one.
+fn as_they_stand<'a>(request: &SentRequest, calls: &'a [(String, String)]) -> Vec<(String, &'a str)> {
+    let before = request.calls().count().saturating_sub(calls.len());
+    let mut taken: HashSet<String> = request.calls().take(before).map(|call| call.id.clone()).collect();
+    let mut fresh = |id: &String| {
+        let numbered = (2..).map(|number| format!("{id}_{number}"));
+        let id = iter::once(id.clone()).chain(numbered).find(|id| !taken.contains(id));
+        let id = id.expect("fewer than 2^64 ids are taken");
+        taken.insert(id.clone());
+        id
+    };
+    calls.iter().map(|(id, name)| (fresh(id), name.as_str())).collect()
+}
+
+/// The results behind the first of the last so many calls.
+fn results_behind(request: &SentRequest, calls: usize) -> Vec<&SentResult> {
+    let mut before = request.calls().count().saturating_sub(calls);
+    let mut is_behind = false;
+    let mut results = Vec::new();
+    for part in &request.parts {
+        match part {
+            SentPart::Call(_) if before == 0 => is_behind = true,
+            SentPart::Call(_) => before -= 1,
+            SentPart::Result(result) if is_behind => results.push(result),
+            SentPart::Result(_) | SentPart::Text(_) => {}
+        }
+    }
+    results
 }
 
 #[cfg(test)]
@@ -323,5 +368,54 @@ mod tests {
         let want = "request 2: its results should say\n    expected:\n      c1: x\n      c2: sent\n    \
                     got:\n      c1: x\n      c2: x";
         assert_eq!(script("sent"), [want]);
+    }
+
+    #[test]
+    fn calls_whose_id_was_taken_are_expected_under_fresh_ones_and_old_results_are_left_out() {
+        let call = || ChatReply::new().call("x", "f", json!({}));
+        let script = Script::openai_chat()
+            .turn(call().call("x", "f", json!({})))
+            .results([("x", "a"), ("x_2", "b")])
+            .turn(call())
+            .results([("x", "c")])
+            .turn(ChatReply::new().text(["Done."]))
+            .start();
+        let turn = |ids: &[&str], results: &[(&str, &str)]| {
+            let call = |id: &&str| json!({ "id": id, "function": { "name": "f", "arguments": "{}" } });
+            let calls: Vec<Value> = ids.iter().map(call).collect();
+            let result = |(id, content): &(&str, &str)| json!({ "role": "tool", "tool_call_id": id, "content": content });
+            let mut messages = vec![json!({ "role": "assistant", "tool_calls": calls })];
+            messages.extend(results.iter().map(result));
+            messages
+        };
+        let ask = |messages: &[Value]| {
+            let body = json!({ "messages": messages }).to_string();
+            assert_eq!(script.answer("", body.as_bytes()).status(), 200);
+        };
+        let mut messages = vec![json!({ "role": "user", "content": "go" })];
+        ask(&messages);
+        messages.extend(turn(&["x", "x_2"], &[("x", "a"), ("x_2", "b")]));
+        ask(&messages);
+        let by_the_rule = turn(&["x_3"], &[("x_3", "c")]);
+        ask(&[messages.clone(), by_the_rule].concat());
+        assert_eq!(script.mismatches(), Vec::<String>::new());
+
+        let script = Script::openai_chat().turn(call()).turn(call()).turn(ChatReply::new()).start();
+        let ask = |messages: &[Value]| {
+            script.answer("", json!({ "messages": messages }).to_string().as_bytes());
+        };
+        let mut messages = vec![json!({ "role": "user", "content": "go" })];
+        ask(&messages);
+        messages.extend(turn(&["x"], &[("x", "a")]));
+        ask(&messages);
+        messages.extend(turn(&["y"], &[("y", "b")]));
+        ask(&messages);
+        assert_eq!(
+            script.mismatches(),
+            ["request 3: it should carry the results of these calls, in this order\n    \
+              expected: x_2 (f)\n    got:      y"]
+        );
+        let verified = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| script.verify()));
+        assert!(verified.is_err());
     }
 }

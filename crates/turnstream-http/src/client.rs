@@ -88,7 +88,8 @@ impl Client {
     }
 
     /// Limits the time until the head of the reply, authorising, connecting and sending among it. 5 minutes by
-    /// default: some servers send no head before a long prompt has been read.
+    /// default: some servers send no head before a long prompt has been read. With zero nothing is sent: the time is
+    /// up at once.
     pub fn first_byte_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.settings.first_byte_timeout = timeout.into();
         self
@@ -111,7 +112,7 @@ impl Client {
     }
 
     /// Limits the time that a turn may take from its first poll to its end, retries among it. No limit by
-    /// default: long answers are not errors.
+    /// default: long answers are not errors. With zero nothing is sent: the time is up at once.
     pub fn total_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.settings.total_timeout = timeout.into();
         self

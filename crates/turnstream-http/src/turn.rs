@@ -277,7 +277,20 @@ impl HttpTurn {
             return self
                 .fail(Error::new(ErrorKind::Config, "a turn over HTTP is polled inside a tokio runtime"));
         }
-        self.timer.start(self.client.settings.total_timeout);
+        let settings = &self.client.settings;
+        let none = Some(Duration::ZERO);
+        // Timers do not go off where the reply is there already, and a time that is up is up.
+        let is_late = match (settings.total_timeout, settings.first_byte_timeout) {
+            (total, _) if total == none => Some(failure::total_timeout(total)),
+            (_, first_byte) if first_byte == none => Some(failure::first_byte_timeout(first_byte)),
+            _ => None,
+        };
+        if let Some(error) = is_late {
+            // Another attempt would have no time either.
+            self.is_released = true;
+            return self.fail(error);
+        }
+        self.timer.start(settings.total_timeout);
         self.send();
     }
 

@@ -27,6 +27,10 @@ impl Clock {
     /// Ready when the time is up.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Some(left) = self.left else { return Poll::Pending };
+        // A timer does not go off at once.
+        if left.is_zero() {
+            return Poll::Ready(Ok(()));
+        }
         if self.running.is_none() && Handle::try_current().is_err() {
             let message = "a run with a time limit needs a tokio runtime: poll the run inside one";
             return Poll::Ready(Err(Error::new(ErrorKind::Config, message)));

@@ -2,7 +2,8 @@
 
 use std::{error::Error as StdError, fmt};
 
-/// What a handler gives back when it fails. The model reads its words; the source is for the log alone.
+/// What a handler gives back when it fails. The model reads its words; the source is for the log alone,
+/// which shows both with [`trace_content`](crate::ToolLoop::trace_content) only.
 ///
 /// `?` makes one of any error, an `anyhow::Error` too: the words are then what the error's `Display` says,
 /// without its sources. To tell the model less, or something that helps it more, choose the words:

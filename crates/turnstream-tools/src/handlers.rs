@@ -98,8 +98,11 @@ impl Handlers {
             let (call, own_span) = (context.call, span.clone());
             let task = async move {
                 let _waits = waits;
-                let answer = AssertUnwindSafe(handler.run(context)).catch_unwind();
+                let answer = AssertUnwindSafe(async move { handler.run(context).await }).catch_unwind();
                 let answer = match time_limit {
+                    Some(Duration::ZERO) => {
+                        Ok(Err(ToolError::new("The call was not run: there is no time for it.")))
+                    }
                     Some(limit) => {
                         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Ok(Err(late(limit))))
                     }

@@ -37,7 +37,7 @@ pub trait ToolSource: Send + Sync + 'static {
     /// The tools that there are now. A tool without a handler is answered by [`call`](Self::call); its other
     /// settings count as everywhere, approval and time limits among them.
     ///
-    /// A name that providers refuse is made to fit, the same way every time, for the names are not the
+    /// A name that providers refuse, an empty one among them, is made to fit, the same way every time, for the names are not the
     /// program's own; the source is called by the name that it gave. Two tools of one name fail the run.
     ///
     /// # Errors
@@ -85,11 +85,7 @@ impl<S: ToolSource> AnySource for S {
 
 fn answered_by<S: ToolSource>(source: &Arc<S>, tool: Tool) -> Tool {
     let name = tool.name().clone();
-    let fitting = match name.is_empty() {
-        // Nothing can be made of no name; the run fails with an error that says so.
-        true => name.clone(),
-        false => Text::from(&*IdForm::TOOL_NAME.fit(&name)),
-    };
+    let fitting = Text::from(&*IdForm::TOOL_NAME.fit(&name));
     let source = source.clone();
     tool.named(fitting).or_answered_by(move |arguments, context| {
         let (source, name) = (source.clone(), name.clone());

@@ -201,7 +201,7 @@ impl Tool {
     }
 
     /// Gives each call this much time; then it is dropped and gets an error result. Goes before the loop's own
-    /// [`handler_timeout`](crate::ToolLoop::handler_timeout). No limit by default.
+    /// [`handler_timeout`](crate::ToolLoop::handler_timeout). No limit by default; with zero the handler does not run.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }

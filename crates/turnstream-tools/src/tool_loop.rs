@@ -153,7 +153,8 @@ impl ToolLoop {
 
     /// Limits the time that a run may take from its first poll on. When it is up, the turn that streams is
     /// dropped, handlers that run are aborted, and the run ends. The time in which a run waits for decisions does
-    /// not count; a run that is [resumed](Self::resume) has all of it again.
+    /// not count; a run that is [resumed](Self::resume) has all of it again. With zero the time is up at once, and
+    /// nothing is asked or run.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.settings.max_time = Some(time);
         self
@@ -200,7 +201,7 @@ impl ToolLoop {
         self
     }
 
-    /// Gives each call this much time, unless its tool [says otherwise](Tool::timeout).
+    /// Gives each call this much time, unless its tool [says otherwise](Tool::timeout). With zero no handler runs.
     pub fn handler_timeout(mut self, timeout: Duration) -> Self {
         self.settings.handler_timeout = Some(timeout);
         self
@@ -255,8 +256,8 @@ impl ToolLoop {
         self
     }
 
-    /// Puts the arguments and results of calls into the [spans](crate#tracing) of their handlers. They are the
-    /// user's data, and not in them without this.
+    /// Puts the arguments and results of calls into the [spans](crate#tracing) of their handlers, and the words and
+    /// sources of failed ones into the event that says so. They are the user's data, and not in them without this.
     pub fn trace_content(mut self) -> Self {
         self.settings.traces_content = true;
         self

@@ -4,7 +4,10 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 use anyhow::Context as _;
 use futures_util::FutureExt;
@@ -175,6 +178,19 @@ async fn a_handler_that_takes_too_long_is_dropped() {
     let tool_loop = ToolLoop::new(script.clone()).tool(tool()).handler_timeout(limit);
     tool_loop.run(Request::new().user("go")).finish().await;
     assert_eq!(results(&last_message(&script, 1)), [("a".to_owned(), words.to_owned(), true)]);
+}
+
+#[tokio::test]
+async fn a_handler_without_any_time_does_not_run() {
+    let ran = Arc::new(AtomicBool::new(false));
+    let seen = ran.clone();
+    let tool = Tool::new("f").handler(move |_: ()| {
+        seen.store(true, Ordering::Relaxed);
+        async { Ok(()) }
+    });
+    let words = "The call was not run: there is no time for it.";
+    check_error(tool.timeout(std::time::Duration::ZERO), "{}", words).await;
+    assert!(!ran.load(Ordering::Relaxed));
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,6 +81,14 @@ async fn a_run_ends_when_its_time_is_up_while_a_turn_streams() {
     assert!(outcome.conversation.open_calls().is_empty());
 }
 
+#[tokio::test]
+async fn a_run_without_any_time_asks_nothing() {
+    let script = scripted([answer("never")]);
+    let outcome = ToolLoop::new(script.clone()).max_time(Duration::ZERO).run(request()).finish().await;
+    assert!(matches!(outcome.status, RunStatus::MaxTime), "{outcome:?}");
+    assert_eq!((outcome.turns, script.requests().len()), (0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_time_in_which_a_run_waits_for_a_person_does_not_count() {
     let script = scripted([call("a"), call("b"), answer("done")]);

@@ -26,6 +26,7 @@ use turnstream_tools::{Tool, ToolLoop};
 #[derive(Clone, Default)]
 struct Spans {
     spans: Arc<Mutex<BTreeMap<u64, Seen>>>,
+    events: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
     next: Arc<AtomicU64>,
 }
 
@@ -55,7 +56,7 @@ impl Spans {
 
 impl Subscriber for Spans {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && metadata.target().starts_with("turnstream")
+        metadata.target().starts_with("turnstream")
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -72,7 +73,11 @@ impl Subscriber for Spans {
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &Event<'_>) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut seen = Seen::default();
+        event.record(&mut seen);
+        self.events.lock().unwrap().push(seen.fields);
+    }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
 }
@@ -102,12 +107,16 @@ fn replies() -> [Reply; 2] {
 }
 
 async fn spans_of(replies: impl IntoIterator<Item = Reply>, set_up: fn(ToolLoop) -> ToolLoop) -> Vec<String> {
+    seen_of(replies, set_up).await.lines()
+}
+
+async fn seen_of(replies: impl IntoIterator<Item = Reply>, set_up: fn(ToolLoop) -> ToolLoop) -> Spans {
     let spans = Spans::default();
     let guard = tracing::subscriber::set_default(spans.clone());
     let tool_loop = set_up(ToolLoop::new(scripted(replies)).tool(tool()));
     tool_loop.run(Request::new().user("the secret question")).finish().await;
     drop(guard);
-    spans.lines()
+    spans
 }
 
 const CHAT: &str = "chat < invoke_agent: operation.name=chat request.model=scripted";
@@ -151,6 +160,22 @@ async fn what_calls_say_is_in_their_spans_when_it_is_asked_for() {
     assert_eq!(said(&spans[2]), [r#"{"ok":true}"#, "the secret answer"]);
     assert_eq!(said(&spans[3]), [r#"{"ok":false}"#, "the secret problem"]);
     assert!(spans.iter().all(|line| !line.contains("the secret question")));
+}
+
+#[tokio::test]
+async fn the_words_of_a_failed_call_are_in_its_event_when_they_are_asked_for() {
+    for (set_up, words) in [
+        (std::convert::identity as fn(ToolLoop) -> ToolLoop, None),
+        (ToolLoop::trace_content, Some("the secret problem")),
+    ] {
+        let seen = seen_of(replies(), set_up).await;
+        let events = seen.events.lock().unwrap().clone();
+        let failed: Vec<_> = events.iter().filter(|event| event["message"] == "a call failed").collect();
+        assert_eq!(failed.len(), 1, "{events:?}");
+        assert_eq!(failed[0].get("error").map(String::as_str), words);
+        assert_eq!(failed[0].get("source").map(String::as_str), words);
+        assert_eq!(failed[0]["tool"], "f");
+    }
 }
 
 #[tokio::test]

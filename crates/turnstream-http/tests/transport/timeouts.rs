@@ -120,6 +120,20 @@ async fn a_head_that_does_not_come_is_the_first_byte_timeout() {
 }
 
 #[tokio::test]
+async fn a_time_of_zero_is_up_before_anything_is_sent() {
+    let server = Server::start([]).await;
+    let zero = std::time::Duration::ZERO;
+    for (client, kind) in [
+        (client(server.url()).first_byte_timeout(zero), ErrorKind::FirstByteTimeout),
+        (client(server.url()).total_timeout(zero), ErrorKind::TotalTimeout),
+    ] {
+        let mut turn = client.stream(&Request::new());
+        assert_kind(&failure(&mut turn).await, kind);
+        assert_eq!((turn.attempts(), server.counts().requests), (0, 0));
+    }
+}
+
+#[tokio::test]
 async fn a_head_that_does_not_come_is_asked_for_again() {
     let server = Server::start([vec![hold()], vec![sized("400 Bad", "", "")]]).await;
     let mut turn = client(server.url()).stream(&Request::new());

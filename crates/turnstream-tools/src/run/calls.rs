@@ -81,8 +81,10 @@ impl Run {
 
     fn failed(&mut self, call: CallIndex, error: ToolError) {
         let tool = self.turns.call(call).map(|call| call.name.as_str());
-        let source: Option<&dyn StdError> = error.source().map(|source| source as _);
-        tracing::debug!(tool, call = call.0, error = error.message(), source, "a call failed");
+        // They may quote the arguments.
+        let said = self.settings.traces_content.then_some(&error);
+        let source = said.and_then(ToolError::source).map(|source| source as &dyn StdError);
+        tracing::debug!(tool, call = call.0, error = said.map(ToolError::message), source, "a call failed");
         self.answered(call, Answer::failure(error.message()).limited(self.settings.max_answer_bytes));
         if error.is_fatal() && self.end.is_none() {
             let mut end = Error::new(ErrorKind::Tool, error.message());

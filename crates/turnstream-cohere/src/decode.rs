@@ -106,8 +106,12 @@ impl Reply {
         let index = || required(payload.index.get(), "index");
         match name {
             "content-delta" => {
-                let content = required(message().and_then(|message| message.content.first()), "content")?;
-                self.content_delta(index()?, content, frame, ledger);
+                let contents = required(message().map(|message| &message.content), "content")?;
+                required(contents.first(), "content")?;
+                let first = index()?;
+                for (distance, content) in (0..).zip(contents.iter()) {
+                    self.content_delta(first.saturating_add(distance), content, frame, ledger);
+                }
             }
             "tool-call-delta" => {
                 let calls = required(message().map(|message| &message.tool_calls), "tool_calls")?;
@@ -122,8 +126,12 @@ impl Reply {
                 }
             }
             "content-start" => {
-                let content = required(message().and_then(|message| message.content.first()), "content")?;
-                self.content_start(index()?, content, frame, ledger);
+                let contents = required(message().map(|message| &message.content), "content")?;
+                required(contents.first(), "content")?;
+                let first = index()?;
+                for (distance, content) in (0..).zip(contents.iter()) {
+                    self.content_start(first.saturating_add(distance), content, frame, ledger);
+                }
             }
             "content-end" => self.end_content(index()?, ledger),
             "tool-call-start" => {

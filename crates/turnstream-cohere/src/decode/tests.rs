@@ -356,6 +356,25 @@ fn news_in_any_form_is_handed_on_and_nulls_say_nothing() {
 }
 
 #[test]
+fn nothing_in_a_list_of_contents_is_lost() {
+    let start =
+        json!({ "content": [{ "type": "thinking", "thinking": "a" }, { "type": "text", "text": "b" }] });
+    let more = json!({ "content": [{ "thinking": "c" }, { "text": "d" }] });
+    let body = message("content-start", 0, start) + &message("content-delta", 0, more);
+    let lines = middle(&(body + &ended("COMPLETE")));
+    let said = |kind: &str| -> String {
+        let values = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let texts = values.filter(|event| event["type"] == kind);
+        texts.map(|event| event["text"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(
+        (said("reasoning_delta"), said("text_delta")),
+        ("ac".to_owned(), "bd".to_owned()),
+        "{lines:?}"
+    );
+}
+
+#[test]
 fn the_largest_index_is_one_like_any_other() {
     let index = u64::MAX;
     let body = content(index, "text")

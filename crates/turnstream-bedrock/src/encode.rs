@@ -97,6 +97,12 @@ impl<'a> History<'a> {
         for message in &mut messages {
             message.content.sort_by_key(|block| !block.is_result());
         }
+        // White space behind the words that the model is to go on from is refused.
+        if let Some(last) = messages.last_mut().filter(|last| last.role == Role::Assistant)
+            && let Some(Block::Ours(Written::Text(text))) = last.content.last_mut()
+        {
+            *text = text.trim_end();
+        }
         Ok(messages)
     }
 

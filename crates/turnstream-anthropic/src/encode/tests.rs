@@ -78,6 +78,15 @@ fn on_vertex_the_model_stands_in_the_path_and_the_version_in_the_body() {
 }
 
 #[test]
+fn only_the_words_that_the_model_goes_on_from_lose_their_last_white_space() {
+    let said = |text: &str| OurMessage::new(Role::Assistant, vec![TextPart::new(text).into()]);
+    let request = Request::new().user("a ").message(said("b ")).user("c ").message(said("d \n"));
+    let body = body_of(&Anthropic::new("m"), &request);
+    let text = |index: usize| body["messages"][index]["content"][0]["text"].clone();
+    assert_eq!([0, 1, 2, 3].map(text), [json!("a "), json!("b "), json!("c "), json!("d")]);
+}
+
+#[test]
 fn what_is_no_name_leads_nowhere() {
     let wires = [
         Anthropic::vertex("p", "h.example/", "m"),

@@ -165,6 +165,18 @@ fn cache_points_behind_nothing_are_left_out() {
 }
 
 #[test]
+fn only_the_words_that_the_model_goes_on_from_lose_their_last_white_space() {
+    let said = |text: &str| assistant(vec![TextPart::new(text).into()]);
+    let request = Request::new().user("a ").message(said("b ")).user("c ").message(said("d \n"));
+    let text = |body: &Value, index: usize| body["messages"][index]["content"][0]["text"].clone();
+    let body = body(&request);
+    assert_eq!(
+        [0, 1, 2, 3].map(|index| text(&body, index)),
+        [json!("a "), json!("b "), json!("c "), json!("d")]
+    );
+}
+
+#[test]
 fn tool_choices() {
     let choice = |choice: ToolChoice| {
         body(&with_f().user("hi").tool_choice(choice))["toolConfig"]["toolChoice"].clone()

@@ -20,7 +20,7 @@ async fn questions_are_told_apart() -> Result<(), Error> {
     let server = MockServer::start().await;
     let greeting = Reply::new().text(["Hello ", "yourself."]);
     Mock::given(last_user_text("Hello")).respond_with(greeting).mount(&server).await;
-    let busy = Reply::new().refused(529, "overloaded_error", "Busy.").header("retry-after", "0");
+    let busy = Reply::new().refused(529, "overloaded_error", "Busy.").header("retry-after-ms", "1");
     Mock::given(path("/v1/messages")).respond_with(busy).up_to_n_times(1).mount(&server).await;
     let call = Reply::new().call("toolu_1", "lookup_order", json!({ "order_id": "A-4471" })).fragments_of(7);
     Mock::given(path("/v1/messages")).respond_with(call).mount(&server).await;

@@ -161,7 +161,7 @@ impl ToolLoop {
     }
 
     /// Stops the run when the function says so. It is asked whenever the model is to be asked again, with the
-    /// results of the last calls in the conversation.
+    /// results of the last calls in the conversation. A panic in it is not caught: it reaches whoever polls the run.
     ///
     /// ```
     /// # use turnstream_core::Model;

@@ -137,6 +137,15 @@ async fn a_run_stops_when_the_caller_says_so_with_the_results_in_its_conversatio
 }
 
 #[tokio::test]
+async fn a_condition_that_panics_reaches_whoever_polls_the_run() {
+    let tool_loop =
+        ToolLoop::new(scripted([call("a"), answer("never")])).stop_when(|_| panic!("the condition"));
+    let run = std::panic::AssertUnwindSafe(tool_loop.tool(quick()).run(request()).finish());
+    let panic = futures_util::FutureExt::catch_unwind(run).await.unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the condition"));
+}
+
+#[tokio::test]
 async fn the_last_turn_may_be_one_without_tools() {
     let script = scripted([call("a"), answer("That is all.")]);
     let tool_loop = ToolLoop::new(script.clone()).tool(quick()).max_turns(2).last_turn_without_tools();

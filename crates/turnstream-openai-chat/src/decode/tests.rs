@@ -70,6 +70,21 @@ fn what_came_beside_an_error_is_given_out_before_it() {
 }
 
 #[test]
+fn a_turn_that_gives_no_reason_before_its_marker_is_finished_and_says_so() {
+    let inferred = |reason: &str| json!({"type": "turn_finished", "reason": reason, "inferred": true});
+    assert_eq!(events(&body(&[])), [inferred("stop")]);
+    assert_eq!(
+        events(&body(&[&chunk(r#"{"content":"a"}"#, "null")])),
+        [text(0, "a"), part_finished(0), inferred("stop")]
+    );
+    let call = r#"{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}"#;
+    assert_eq!(events(&body(&[&chunk(call, "null")])).last(), Some(&inferred("tool_calls")));
+    let torn = call.replace("{}", "{");
+    let last = events(&body(&[&chunk(&torn, "null")])).pop().unwrap();
+    assert_eq!(error(&last).0, "truncated");
+}
+
+#[test]
 fn an_error_is_one_in_every_form() {
     let table = [
         (r#"{"error":"boom"}"#, None, "boom"),

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrames,
-    Interpret, JsonText, Key, Ledger, Limits, RawJson, Reason, Rules, Text, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame,
+    HotFrames, Interpret, JsonText, Key, Ledger, Limits, RawJson, Reason, Rules, Text, is_json,
 };
 
 use crate::{WIRE, error};
@@ -60,7 +60,7 @@ impl Messages {
 impl Interpret for Messages {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
         let Self { hot, reply } = self;
-        if let Some((delta, text)) = hot.recognise(frame) {
+        if let Some(HotFrame { meaning: delta, text, .. }) = hot.recognise(frame) {
             reply.piece(*delta, &text, frame, ledger);
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Interpret for Messages {
                     && let Some((delta, text)) = parsed.piece()
                     && let Some(text) = text.as_str()
                 {
-                    hot.learn(frame, text, delta);
+                    hot.learn(frame, text, None, delta);
                 }
                 return reply.take(name, &parsed, frame, ledger);
             }

@@ -2,11 +2,11 @@
 //! what was read once need not be read again.
 //!
 //! It is exact, and no guess. A frame is recognised only if it is, byte for byte, one that was read before, but
-//! for the inside of *one* JSON string, its text; the values of fields that the wire never reads; and padding.
-//! Such a frame reads as the first one did, with the other text. Everything else, also every text that is
+//! for the inside of *one* JSON string, its text; at most one object, which the wire reads by itself; the values
+//! of fields that the wire never reads; and padding. Such a frame reads as the first one did, with the other text. Everything else, also every text that is
 //! not plainly a text (half of a surrogate pair), goes the long way.
 
-use memchr::memchr2;
+use memchr::{memchr2, memchr3};
 
 use crate::{
     frame::Frame,
@@ -21,10 +21,10 @@ use crate::{
 /// let frame = |data| Frame { event: "", data };
 /// let first = r#"{"n":1,"index":0,"text":"Hel"}"#;
 /// assert!(hot.recognise(frame(first)).is_none());
-/// hot.learn(frame(first), &first[25..28], "the text of block 0");
+/// hot.learn(frame(first), &first[25..28], None, "the text of block 0");
 ///
-/// let (meaning, text) = hot.recognise(frame(r#"{"n":2,"index":0,"text":"lo\n"}"#)).unwrap();
-/// assert_eq!((*meaning, text.as_str()), ("the text of block 0", Some("lo\n")));
+/// let hot_frame = hot.recognise(frame(r#"{"n":2,"index":0,"text":"lo\n"}"#)).unwrap();
+/// assert_eq!((*hot_frame.meaning, hot_frame.text.as_str()), ("the text of block 0", Some("lo\n")));
 /// assert!(hot.recognise(frame(r#"{"n":3,"index":1,"text":"!"}"#)).is_none());
 /// ```
 #[derive(Debug)]
@@ -39,6 +39,18 @@ pub struct HotFrames<M> {
     unescaped: String,
 }
 
+/// A frame that is like one that was learned.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct HotFrame<'f, M> {
+    /// What the frame means.
+    pub meaning: &'f M,
+    /// Its text.
+    pub text: JsonText<'f>,
+    /// Its object, as it stands, if what was learned has one. Its brackets meet, and no more is known of it.
+    pub object: Option<&'f str>,
+}
+
 impl<M> HotFrames<M> {
     /// Knows no frame yet. `passed_over` names the fields that the wire never reads, at any depth, and whose
     /// values change from frame to frame: sequence numbers, padding.
@@ -47,32 +59,30 @@ impl<M> HotFrames<M> {
     }
 
     /// What a frame means, and its text, if it is like one that was learned.
-    pub fn recognise<'f>(&'f mut self, frame: Frame<'f>) -> Option<(&'f M, JsonText<'f>)> {
+    pub fn recognise<'f>(&'f mut self, frame: Frame<'f>) -> Option<HotFrame<'f, M>> {
         let Self { shapes, latest, unescaped, .. } = self;
-        let (found, text) = match shapes.get(*latest)?.text_of(frame, unescaped) {
-            Some(text) => (*latest, text),
+        let (index, found) = match shapes.get(*latest)?.find_in(frame, unescaped) {
+            Some(found) => (*latest, found),
             None => shapes
                 .iter()
                 .enumerate()
-                .find_map(|(index, shape)| Some((index, shape.text_of(frame, unescaped)?)))?,
+                .find_map(|(index, shape)| Some((index, shape.find_in(frame, unescaped)?)))?,
         };
-        *latest = found;
+        *latest = index;
         self.wasted = 0;
-        let text = match text {
-            Found::AsItStands(text) => text,
-            Found::Unescaped => self.unescaped.as_str(),
-        };
-        Some((&self.shapes.get(found)?.meaning, JsonText::from(text)))
+        let text = JsonText::from(found.text.unwrap_or(&self.unescaped));
+        Some(HotFrame { meaning: &self.shapes.get(index)?.meaning, text, object: found.object })
     }
 
-    /// Learns a frame that was read the long way: all that it means is `meaning`, of `text`. Where the text
-    /// is not a piece of the frame, since it had escapes, nothing is learned.
-    pub fn learn(&mut self, frame: Frame<'_>, text: &str, meaning: M) {
+    /// Learns a frame that was read the long way: all that it means is `meaning`, of `text` and of `object`, if
+    /// there is one that changes from frame to frame and is read by itself. Where they are no pieces of the frame,
+    /// as a text that had escapes, nothing is learned.
+    pub fn learn(&mut self, frame: Frame<'_>, text: &str, object: Option<&str>, meaning: M) {
         // A stream that does not repeat itself is left alone.
-        if self.wasted >= MOST_WASTED || frame.data.len() - text.len().min(frame.data.len()) > MOST_ENVELOPE {
+        if self.wasted >= MOST_WASTED || frame.data.len() > text.len().saturating_add(MOST_ENVELOPE) {
             return;
         }
-        let Some(shape) = Shape::of(frame, text, self.passed_over, meaning) else { return };
+        let Some(shape) = Shape::of(frame, text, object, self.passed_over, meaning) else { return };
         self.wasted += 1;
         if self.shapes.len() < MOST_SHAPES {
             self.shapes.push(shape);
@@ -99,6 +109,8 @@ enum Piece {
     Literal(Box<str>),
     /// The inside of the text's string.
     Text,
+    /// The object that is read by itself.
+    Object,
     /// A whole number that nobody reads.
     Number,
     /// The inside of a string that nobody reads.
@@ -107,20 +119,31 @@ enum Piece {
     Padding,
 }
 
-enum Found<'f> {
-    AsItStands(&'f str),
-    Unescaped,
+/// What stands in a frame's holes.
+#[derive(Default)]
+struct Found<'f> {
+    /// The text as it stands; `None` for one that had escapes.
+    text: Option<&'f str>,
+    object: Option<&'f str>,
 }
 
 impl<M> Shape<M> {
     /// The shape of a frame, which is JSON.
-    fn of(frame: Frame<'_>, text: &str, passed_over: &[&str], meaning: M) -> Option<Self> {
+    fn of(
+        frame: Frame<'_>,
+        text: &str,
+        object: Option<&str>,
+        passed_over: &[&str],
+        meaning: M,
+    ) -> Option<Self> {
         let data = frame.data;
-        let text_start = (text.as_ptr() as usize).checked_sub(data.as_ptr() as usize)?;
-        if text.is_empty() || data.get(text_start..)?.get(..text.len())? != text {
-            return None;
-        }
-        let (mut pieces, mut literal, mut at, mut has_text) = (Vec::new(), 0, 0, false);
+        let text_start = place_of(text, data)?;
+        let object = match object {
+            Some(object) => Some((place_of(object, data)?, object.len())),
+            None => None,
+        };
+        let (mut pieces, mut literal, mut at) = (Vec::new(), 0, 0);
+        let (mut has_text, mut has_object) = (false, object.is_none());
         // Ends the literal in front of a hole, and goes on behind it.
         let mut hole = |pieces: &mut Vec<Piece>, piece, start, end| {
             pieces.push(Piece::Literal(data.get(literal..start).unwrap_or_default().into()));
@@ -131,6 +154,11 @@ impl<M> Shape<M> {
         while let Some(byte) = data.as_bytes().get(at) {
             let start = at + 1;
             match byte {
+                b'{' if object.is_some_and(|(place, _)| place == at) => {
+                    let end = at + object.map_or(0, |(_, length)| length);
+                    hole(&mut pieces, Piece::Object, at, end);
+                    (name, at, has_object) = ("", end, true);
+                }
                 b'"' => {
                     let inside = string(data.get(start..)?)?;
                     let end = start + inside.len();
@@ -163,25 +191,29 @@ impl<M> Shape<M> {
             }
         }
         pieces.push(Piece::Literal(data.get(literal..)?.into()));
-        has_text.then(|| Self { event: frame.event.into(), pieces, meaning })
+        (has_text && has_object).then(|| Self { event: frame.event.into(), pieces, meaning })
     }
 
-    /// The text of a frame of this shape. One with escapes is written into `unescaped`.
-    fn text_of<'f>(&self, frame: Frame<'f>, unescaped: &mut String) -> Option<Found<'f>> {
+    /// What stands in the holes of a frame of this shape. A text with escapes is written into `unescaped`.
+    fn find_in<'f>(&self, frame: Frame<'f>, unescaped: &mut String) -> Option<Found<'f>> {
         if frame.event != &*self.event {
             return None;
         }
-        let (mut rest, mut found) = (frame.data, None);
+        let (mut rest, mut found) = (frame.data, Found::default());
         for piece in &self.pieces {
             match piece {
                 Piece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
                 Piece::Text => {
                     let (plain, after) = plain(rest)?;
                     if after.starts_with('"') {
-                        (found, rest) = (Some(Found::AsItStands(plain)), after);
+                        (found.text, rest) = (Some(plain), after);
                     } else {
-                        (found, rest) = (Some(Found::Unescaped), unescape(rest, unescaped)?);
+                        rest = unescape(rest, unescaped)?;
                     }
+                }
+                Piece::Object => {
+                    let (object, after) = object(rest)?;
+                    (found.object, rest) = (Some(object), after);
                 }
                 Piece::Number => rest = rest.get(number(rest)?.len()..)?,
                 Piece::Word => {
@@ -191,7 +223,31 @@ impl<M> Shape<M> {
                 Piece::Padding => rest = rest.trim_start_matches(BLANKS),
             }
         }
-        found.filter(|_| rest.is_empty())
+        rest.is_empty().then_some(found)
+    }
+}
+
+/// Where a piece that is not empty stands in the data that it was taken from.
+fn place_of(piece: &str, data: &str) -> Option<usize> {
+    let place = (piece.as_ptr() as usize).checked_sub(data.as_ptr() as usize)?;
+    let is_there = !piece.is_empty() && data.get(place..)?.get(..piece.len())? == piece;
+    is_there.then_some(place)
+}
+
+/// An object up to the bracket that closes it, and what follows.
+fn object(text: &str) -> Option<(&str, &str)> {
+    let (mut end, mut depth) = (0, 0_usize);
+    loop {
+        end += memchr3(b'"', b'{', b'}', text.as_bytes().get(end..)?)?;
+        match text.as_bytes().get(end)? {
+            b'{' => depth += 1,
+            b'}' => depth = depth.checked_sub(1)?,
+            _ => end += 1 + string(text.get(end + 1..)?)?.len(),
+        }
+        end += 1;
+        if depth == 0 {
+            return text.split_at_checked(end).filter(|(object, _)| object.starts_with('{'));
+        }
     }
 }
 
@@ -254,6 +310,7 @@ const MOST_ENVELOPE: usize = 4 << 10;
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
+    use serde_json::value::RawValue;
 
     use super::*;
 
@@ -261,6 +318,8 @@ mod tests {
     struct Delta<'a> {
         #[serde(borrow)]
         text: JsonText<'a>,
+        #[serde(borrow)]
+        object: Option<&'a RawValue>,
     }
 
     fn frame(data: &str) -> Frame<'_> {
@@ -271,12 +330,12 @@ mod tests {
     fn learned(data: &str) -> HotFrames<u8> {
         let mut hot = HotFrames::new(&["n", "pad"]);
         let delta: Delta<'_> = serde_json::from_str(data).unwrap();
-        hot.learn(frame(data), delta.text.as_str().unwrap(), 7);
+        hot.learn(frame(data), delta.text.as_str().unwrap(), delta.object.map(RawValue::get), 7);
         hot
     }
 
     fn text(hot: &mut HotFrames<u8>, data: &str) -> Option<String> {
-        let (meaning, text) = hot.recognise(frame(data))?;
+        let HotFrame { meaning, text, .. } = hot.recognise(frame(data))?;
         assert_eq!(*meaning, 7);
         Some(text.as_str().unwrap().to_owned())
     }
@@ -344,7 +403,7 @@ mod tests {
                 assert_eq!(text(&mut hot, &other), None, "{other}");
             }
         }
-        assert_eq!(hot.recognise(Frame { event: "other", data }).map(|(meaning, _)| *meaning), None);
+        assert_eq!(hot.recognise(Frame { event: "other", data }).map(|hot| *hot.meaning), None);
     }
 
     #[test]
@@ -377,8 +436,23 @@ mod tests {
     fn a_text_that_had_escapes_is_not_learned() {
         let data = r#"{"text":"a\n"}"#;
         let mut hot = HotFrames::new(&[]);
-        hot.learn(frame(data), "a\n", 7);
+        hot.learn(frame(data), "a\n", None, 7);
         assert_eq!(text(&mut hot, data), None);
+    }
+
+    #[test]
+    fn an_object_that_is_read_by_itself_is_handed_out_as_it_stands() {
+        let mut hot = learned(r#"{"x":{"object":{"a":1}},"text":"t","object":{"a":1},"b":[]}"#);
+        for object in ["{}", r#"{"a":{"b":"}\"{"},"c":[{}]}"#, "{]}"] {
+            let data = format!(r#"{{"x":{{"object":{{"a":1}}}},"text":"u","object":{object},"b":[]}}"#);
+            let found = hot.recognise(frame(&data)).unwrap();
+            assert_eq!((found.text.as_str(), found.object), (Some("u"), Some(object)));
+        }
+        for object in ["7", "null", "{", r#"{"a":"}"#, "}{", "[{}]", "{}{}"] {
+            let data = format!(r#"{{"x":{{"object":{{"a":1}}}},"text":"u","object":{object},"b":[]}}"#);
+            assert_eq!(text(&mut hot, &data), None, "{data}");
+        }
+        assert_eq!(text(&mut hot, r#"{"x":{"object":{"a":2}},"text":"u","object":{},"b":[]}"#), None);
     }
 
     #[test]
@@ -387,7 +461,7 @@ mod tests {
         let mut hot = HotFrames::new(&[]);
         for index in 0..=MOST_SHAPES {
             let data = data(index);
-            hot.learn(frame(&data), &data[data.len() - 3..data.len() - 2], 7);
+            hot.learn(frame(&data), &data[data.len() - 3..data.len() - 2], None, 7);
         }
         let known = |hot: &mut _| {
             (0..=MOST_SHAPES).filter(|index| text(hot, &data(*index)).is_some()).collect::<Vec<_>>()
@@ -400,7 +474,7 @@ mod tests {
         let mut hot = HotFrames::new(&[]);
         for index in 0..100 {
             let data = format!(r#"{{"index":{index},"text":"t"}}"#);
-            hot.learn(frame(&data), &data[data.len() - 3..data.len() - 2], 7);
+            hot.learn(frame(&data), &data[data.len() - 3..data.len() - 2], None, 7);
         }
         assert_eq!(text(&mut hot, r#"{"index":15,"text":"t"}"#).as_deref(), Some("t"));
         assert_eq!(text(&mut hot, r#"{"index":99,"text":"t"}"#), None);

@@ -13,8 +13,8 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, Frame, Interpret, JsonText,
-    Key, Ledger, Limits, PartIndex, RawFields, RawJson, Reason, Rules, Text, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, Frame, HotFrame, HotFrames,
+    Interpret, JsonText, Key, Ledger, Limits, PartIndex, RawFields, RawJson, Reason, Rules, Text, is_json,
 };
 
 use crate::{WIRE, error};
@@ -26,9 +26,16 @@ use usage::Counts;
 /// after a reason. A reason alone ends nothing: some models give one with every frame, and not always the same.
 pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::Marker, BodyEnd::FinishesIfClean);
 
-/// What is known of one turn between its frames.
+/// Interprets the frames of one turn.
 #[derive(Debug)]
 pub(crate) struct Responses {
+    hot: HotFrames<Voice>,
+    reply: Reply,
+}
+
+/// What is known of one turn between its frames.
+#[derive(Debug)]
+struct Reply {
     limits: Limits,
     /// The texts that are coming: the next piece of the same kind belongs to the same part.
     run: Option<(PartIndex, Voice)>,
@@ -46,7 +53,7 @@ pub(crate) struct Responses {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
+pub(crate) enum Voice {
     Text,
     Thought,
 }
@@ -73,7 +80,7 @@ struct Marks<'a> {
 impl Responses {
     /// The interpreter of one turn.
     pub(crate) fn new(limits: Limits) -> Self {
-        Self {
+        let reply = Reply {
             limits,
             run: None,
             last_text: None,
@@ -83,29 +90,29 @@ impl Responses {
             is_cut: false,
             cited: HashSet::new(),
             cited_bytes: 0,
-        }
+        };
+        Self { hot: HotFrames::new(&[]), reply }
     }
 }
 
 impl Interpret for Responses {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        match serde_json::from_str::<Chunk<'_>>(frame.data) {
-            Ok(chunk) if chunk.is_known() || chunk.has_error() => {
-                self.chunk(&chunk, frame.data, ledger);
-                Ok(())
-            }
-            Ok(_) => {
-                ledger.news(frame.event, frame.data);
-                Ok(())
-            }
-            Err(problem) => self.odd_frame(frame, problem, ledger),
+        let Self { hot, reply } = self;
+        // The token counts change with every frame. An object of them that is no JSON makes the frame none.
+        if let Some(HotFrame { meaning: voice, text, object: usage, .. }) = hot.recognise(frame)
+            && let Ok(usage) = usage.map(serde_json::from_str).transpose()
+        {
+            reply.usage(usage, ledger);
+            reply.text(*voice, &text, ledger);
+            return Ok(());
         }
+        reply.read(frame, hot, ledger)
     }
 
     fn body_ended(&mut self, ledger: &mut Ledger) {
-        self.end_run(ledger);
-        if !self.is_cut {
-            self.leave_call(ledger);
+        self.reply.end_run(ledger);
+        if !self.reply.is_cut {
+            self.reply.leave_call(ledger);
         }
     }
 
@@ -114,7 +121,31 @@ impl Interpret for Responses {
     }
 }
 
-impl Responses {
+impl Reply {
+    /// Reads a frame the long way.
+    fn read(
+        &mut self,
+        frame: Frame<'_>,
+        hot: &mut HotFrames<Voice>,
+        ledger: &mut Ledger,
+    ) -> Result<(), BadFrame> {
+        match serde_json::from_str::<Chunk<'_>>(frame.data) {
+            Ok(chunk) if chunk.is_known() || chunk.has_error() => {
+                if let Some((voice, text)) = chunk.piece() {
+                    let usage = chunk.usage_metadata.map(RawValue::get);
+                    hot.learn(frame, text, usage.filter(|usage| usage.starts_with('{')), voice);
+                }
+                self.chunk(&chunk, frame.data, ledger);
+                Ok(())
+            }
+            Ok(_) => {
+                ledger.news(frame.event, frame.data);
+                Ok(())
+            }
+            Err(problem) => self.odd_frame(frame, problem, hot, ledger),
+        }
+    }
+
     fn chunk(&mut self, chunk: &Chunk<'_>, data: &str, ledger: &mut Ledger) {
         if chunk.is_known() {
             let text = |text: &Option<JsonText<'_>>| text.as_ref().map(|text| text.to_lossy().into_owned());
@@ -123,11 +154,7 @@ impl Responses {
                     .turn_started(text(&chunk.response_id).as_deref(), text(&chunk.model_version).as_deref());
             }
         }
-        if let Some(usage) = chunk.usage_metadata
-            && self.counts.update(usage)
-        {
-            ledger.usage(self.counts.total());
-        }
+        self.usage(chunk.usage_metadata, ledger);
         for (number, candidate) in chunk.candidates.iter().flatten().enumerate() {
             // What is asked for is one answer. Others are the provider's business.
             if candidate.index.get().unwrap_or(0) > 0 {
@@ -143,6 +170,12 @@ impl Responses {
         }
         if chunk.has_error() {
             ledger.fail(error::in_stream(data));
+        }
+    }
+
+    fn usage(&mut self, usage: Option<&RawValue>, ledger: &mut Ledger) {
+        if usage.is_some_and(|usage| self.counts.update(usage)) {
+            ledger.usage(self.counts.total());
         }
     }
 
@@ -417,6 +450,7 @@ impl Responses {
         &mut self,
         frame: Frame<'_>,
         problem: serde_json::Error,
+        hot: &mut HotFrames<Voice>,
         ledger: &mut Ledger,
     ) -> Result<(), BadFrame> {
         let data = frame.data.trim();
@@ -426,7 +460,7 @@ impl Responses {
                     ledger.news(frame.event, element.get());
                     continue;
                 }
-                self.frame(Frame { data: element.get(), ..frame }, ledger)?;
+                self.read(Frame { data: element.get(), ..frame }, hot, ledger)?;
             }
             return Ok(());
         }

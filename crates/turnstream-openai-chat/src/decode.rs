@@ -10,8 +10,8 @@ mod slots;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrames,
-    InputKind, Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame,
+    HotFrames, InputKind, Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, is_json,
 };
 
 use crate::{WIRE, error};
@@ -60,7 +60,7 @@ impl Decoder {
 impl Interpret for Decoder {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
         let Self { hot, reply } = self;
-        if let Some((piece, text)) = hot.recognise(frame) {
+        if let Some(HotFrame { meaning: piece, text, .. }) = hot.recognise(frame) {
             reply.piece(*piece, text, ledger);
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Interpret for Decoder {
         match serde_json::from_str::<Chunk<'_, JsonText<'_>>>(frame.data) {
             Ok(chunk) => {
                 if let Some((piece, text)) = chunk.piece() {
-                    hot.learn(frame, text, piece);
+                    hot.learn(frame, text, None, piece);
                 }
                 reply.chunk(chunk, frame, ledger)
             }

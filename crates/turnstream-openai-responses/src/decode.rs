@@ -8,8 +8,8 @@ mod items;
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, HotFrames, Interpret,
-    JsonText, Key, Ledger, Reason, Rules, Text, Usage, is_json,
+    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame, HotFrames,
+    Interpret, JsonText, Key, Ledger, Reason, Rules, Text, Usage, is_json,
 };
 
 use crate::{WIRE, error::in_stream};
@@ -43,7 +43,7 @@ struct Piece {
 
 impl Interpret for Interpreter {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        if let Some((piece, text)) = self.hot.recognise(frame) {
+        if let Some(HotFrame { meaning: piece, text, .. }) = self.hot.recognise(frame) {
             take_piece(piece, &text, &mut self.items, ledger);
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl Interpret for Interpreter {
                         if let Some(piece) = Piece::of(kind, &read)
                             && let Some(text) = as_str(&read.delta)
                         {
-                            self.hot.learn(frame, text, piece);
+                            self.hot.learn(frame, text, None, piece);
                         }
                         let taken = self.take(kind, &read, ledger);
                         return taken.map_err(|problem| BadFrame::new(name, problem));

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use turnstream_core::{Count, JsonText};
 
+use super::Voice;
+
 /// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,6 +86,31 @@ pub(super) struct FunctionCall<'a> {
 }
 
 impl Chunk<'_> {
+    /// The one piece of text or of a thought that the frame has, if but for token counts it has nothing else that
+    /// is read: the frames that come in great numbers.
+    pub(super) fn piece(&self) -> Option<(Voice, &str)> {
+        let [candidate] = self.candidates.as_deref()? else { return None };
+        let [part] = candidate.content.as_ref()?.parts.as_deref()? else { return None };
+        let has_more = self.prompt_feedback.is_some()
+            || self.has_error()
+            || candidate.index.get().is_some_and(|index| index > 0)
+            || candidate.finish_reason.is_some()
+            || candidate.finish_message.is_some()
+            || candidate.grounding_metadata.is_some()
+            || candidate.citation_metadata.is_some()
+            || candidate.url_context_metadata.is_some()
+            || candidate.safety_ratings.is_some()
+            || candidate.logprobs_result.is_some()
+            || candidate.continuation_token.is_some()
+            || part.thought_signature.as_ref().is_some_and(|signature| !signature.is_empty())
+            || part.function_call.is_some();
+        if has_more {
+            return None;
+        }
+        let text = part.text.as_ref()?.as_str()?;
+        Some((if is_true(part.thought) { Voice::Thought } else { Voice::Text }, text))
+    }
+
     /// Whether the frame is one of the wire's at all.
     pub(super) fn is_known(&self) -> bool {
         self.candidates.is_some()

@@ -6,7 +6,7 @@
 //! of fields that the wire never reads; and padding. Such a frame reads as the first one did, with the other text. Everything else, also every text that is
 //! not plainly a text (half of a surrogate pair), goes the long way.
 
-use memchr::{memchr2, memchr3};
+use memchr::memchr2;
 
 use crate::{
     frame::Frame,
@@ -236,19 +236,25 @@ fn place_of(piece: &str, data: &str) -> Option<usize> {
 
 /// An object up to the bracket that closes it, and what follows.
 fn object(text: &str) -> Option<(&str, &str)> {
-    let (mut end, mut depth) = (0, 0_usize);
-    loop {
-        end += memchr3(b'"', b'{', b'}', text.as_bytes().get(end..)?)?;
-        match text.as_bytes().get(end)? {
-            b'{' => depth += 1,
-            b'}' => depth = depth.checked_sub(1)?,
-            _ => end += 1 + string(text.get(end + 1..)?)?.len(),
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    if !text.starts_with('{') {
+        return None;
+    }
+    // Objects of this kind are short and all brackets and quotes: a search would not pay.
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => depth += 1,
+            b'}' if !in_string => depth -= 1,
+            _ => {}
         }
-        end += 1;
         if depth == 0 {
-            return text.split_at_checked(end).filter(|(object, _)| object.starts_with('{'));
+            return text.split_at_checked(at + 1);
         }
     }
+    None
 }
 
 /// The inside of a JSON string, from its first byte to its quote, as it stands.
@@ -273,7 +279,9 @@ fn unescape<'f>(inside: &'f str, text: &mut String) -> Option<&'f str> {
     text.clear();
     let mut rest = inside;
     loop {
-        let (plain, after) = plain(rest)?;
+        // Between escapes there is little: a search would not pay.
+        let end = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        let (plain, after) = rest.split_at_checked(end)?;
         text.push_str(plain);
         if after.starts_with('"') {
             return Some(after);

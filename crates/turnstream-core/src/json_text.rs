@@ -7,7 +7,6 @@
 use std::{borrow::Cow, fmt};
 
 use compact_str::CompactString;
-use memchr::memchr;
 use serde::{
     Deserialize, Deserializer,
     de::{self, Unexpected, Visitor},
@@ -220,28 +219,31 @@ impl<'de> Visitor<'de> for TextVisitor {
 fn rest_behind<'t>(inner: &str, text: &'t str) -> Option<&'t str> {
     let (mut inner, mut text) = (inner, text);
     loop {
-        let (plain, escaped) = inner.split_at(memchr(b'\\', inner.as_bytes()).unwrap_or(inner.len()));
-        text = text.strip_prefix(plain)?;
+        // Arguments are full of escapes, and between two of them there is little: a search would not pay.
+        let same = inner.bytes().zip(text.bytes());
+        let length = same.take_while(|(inner, text)| inner == text && *inner != b'\\').count();
+        let (escaped, rest) = (inner.get(length..)?, text.get(length..)?);
         if escaped.is_empty() {
-            return Some(text);
+            return Some(rest);
         }
         let (character, after) = first_escape(escaped)?;
-        text = text.strip_prefix(character)?;
-        inner = after;
+        (inner, text) = (after, rest.strip_prefix(character)?);
     }
 }
 
 /// The character of the escape at the start, and what follows it.
 pub(crate) fn first_escape(escaped: &str) -> Option<(char, &str)> {
-    let (letter, after) = escaped.strip_prefix('\\')?.split_at_checked(1)?;
+    let (&[b'\\', letter], after) = (escaped.as_bytes().first_chunk()?, escaped.get(2..)?) else {
+        return None;
+    };
     let character = match letter {
-        "\"" | "\\" | "/" => letter.chars().next()?,
-        "b" => '\u{8}',
-        "f" => '\u{c}',
-        "n" => '\n',
-        "r" => '\r',
-        "t" => '\t',
-        "u" => {
+        b'"' | b'\\' | b'/' => char::from(letter),
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => {
             let (first, after) = code_unit(after)?;
             if let Some(character) = char::from_u32(first.into()) {
                 return Some((character, after));

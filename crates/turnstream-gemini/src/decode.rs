@@ -20,7 +20,7 @@ use turnstream_core::{
 use crate::{WIRE, error};
 use arguments::ArgumentWriter;
 use chunk::{Candidate, Chunk, FunctionCall, Part, is_true, raw_candidate, raw_part};
-use usage::Counts;
+use usage::{Counts, Report};
 
 /// A call is finished with its part, or with the terminator of its pieces; a turn, at a clean end of the body
 /// after a reason. A reason alone ends nothing: some models give one with every frame, and not always the same.
@@ -98,11 +98,11 @@ impl Responses {
 impl Interpret for Responses {
     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
         let Self { hot, reply } = self;
-        // The token counts change with every frame. An object of them that is no JSON makes the frame none.
+        // The token counts change with every frame. Where they are no JSON the frame is none, either.
         if let Some(HotFrame { meaning: voice, text, object: usage, .. }) = hot.recognise(frame)
-            && let Ok(usage) = usage.map(serde_json::from_str).transpose()
+            && let Ok(usage) = usage.map(serde_json::from_str::<Report>).transpose()
         {
-            reply.usage(usage, ledger);
+            reply.usage(usage.unwrap_or_default(), ledger);
             reply.text(*voice, &text, ledger);
             return Ok(());
         }
@@ -154,7 +154,9 @@ impl Reply {
                     .turn_started(text(&chunk.response_id).as_deref(), text(&chunk.model_version).as_deref());
             }
         }
-        self.usage(chunk.usage_metadata, ledger);
+        // Read leniently: it is no reason to lose a turn.
+        let usage = chunk.usage_metadata.and_then(|usage| serde_json::from_str(usage.get()).ok());
+        self.usage(usage.unwrap_or_default(), ledger);
         for (number, candidate) in chunk.candidates.iter().flatten().enumerate() {
             // What is asked for is one answer. Others are the provider's business.
             if candidate.index.get().unwrap_or(0) > 0 {
@@ -173,8 +175,8 @@ impl Reply {
         }
     }
 
-    fn usage(&mut self, usage: Option<&RawValue>, ledger: &mut Ledger) {
-        if usage.is_some_and(|usage| self.counts.update(usage)) {
+    fn usage(&mut self, report: Report, ledger: &mut Ledger) {
+        if self.counts.update(report) {
             ledger.usage(self.counts.total());
         }
     }

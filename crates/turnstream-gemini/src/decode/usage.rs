@@ -1,7 +1,6 @@
 //! Token counts, as the provider gives them and as we do.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use turnstream_core::{Count, Usage};
 
 /// Token counts as the provider gives them. A later report replaces what it says, field by field: on Vertex
@@ -15,19 +14,20 @@ pub(super) struct Counts {
     thoughts: Count,
 }
 
+/// One report.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Report {
+    prompt_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    cached_content_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+}
+
 impl Counts {
-    /// Takes a report, leniently: it is no reason to lose a turn. False if it says nothing.
-    pub(super) fn update(&mut self, usage: &RawValue) -> bool {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Report {
-            prompt_token_count: Count,
-            tool_use_prompt_token_count: Count,
-            cached_content_token_count: Count,
-            candidates_token_count: Count,
-            thoughts_token_count: Count,
-        }
-        let report: Report = serde_json::from_str(usage.get()).unwrap_or_default();
+    /// Takes a report. False if it says nothing.
+    pub(super) fn update(&mut self, report: Report) -> bool {
         let said = [
             (&mut self.prompt, report.prompt_token_count),
             (&mut self.tool_use_prompt, report.tool_use_prompt_token_count),

@@ -14,17 +14,20 @@ use std::{
 };
 
 use anstream::{AutoStream, ColorChoice};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin},
+    io::{AsyncBufReadExt, BufReader, Split, Stdin, stdin},
     time::{MissedTickBehavior, interval},
 };
-use turnstream::{Client, Conversation, Outcome, Request, RetryPolicy, Run, RunStatus, ToolLoop, wire::Wire};
+use turnstream::{
+    Client, Conversation, Failure, Outcome, Request, RetryPolicy, Run, RunEnded, RunEvent, RunStatus,
+    ToolLoop, wire::Wire,
+};
 use turnstream_testing::ReplayServer;
 
 use crate::{
-    output::{UNFINISHED, block_on, complain, note, write_line},
+    output::{Misuse, UNFINISHED, block_on, code_of, complain, complain_of, note, write_line},
     recordings::{Pace, Recordings},
     wires::Provider,
 };
@@ -76,7 +79,7 @@ struct Partner {
 
 /// Where the user's lines come from, and the wish to stop.
 struct User {
-    lines: Lines<BufReader<Stdin>>,
+    lines: Split<BufReader<Stdin>>,
     /// Held between the turns, so that none is missed.
     interrupt: Pin<Box<dyn Future<Output = io::Result<()>>>>,
 }
@@ -87,8 +90,11 @@ impl Chat {
     }
 
     async fn talk(self) -> Result<ExitCode> {
+        if self.message.as_ref().is_some_and(|message| message.trim().is_empty()) {
+            bail!(Misuse("the message is empty".to_owned()));
+        }
         let partner = self.partner().await?;
-        let mut user = User { lines: BufReader::new(stdin()).lines(), interrupt: interrupt() };
+        let mut user = User { lines: BufReader::new(stdin()).split(b'\n'), interrupt: interrupt() };
         let mut conversation = Conversation::new();
         let mut code = ExitCode::SUCCESS;
         let mut message = self.message.clone();
@@ -97,8 +103,13 @@ impl Chat {
             let line = match message.take() {
                 Some(message) => message,
                 None if is_single => return Ok(code),
-                None => match user.line().await? {
-                    Some(line) => line,
+                None => match user.line().await?.map(String::from_utf8) {
+                    Some(Ok(line)) => line.strip_suffix('\r').unwrap_or(&line).to_owned(),
+                    Some(Err(_)) => {
+                        complain("the line is not UTF-8, and was not sent");
+                        code = ExitCode::FAILURE;
+                        continue;
+                    }
                     None => return Ok(code),
                 },
             };
@@ -121,10 +132,7 @@ impl Chat {
 
     async fn partner(&self) -> Result<Partner> {
         if self.replay.is_empty() {
-            return Ok(Partner {
-                client: self.provider.signed(Client::new(self.provider.build()?)),
-                _server: None,
-            });
+            return Ok(Partner { client: self.provider.client(self.provider.build()?), _server: None });
         }
         let mut recordings = Recordings::load(&self.replay, self.pace, false)?;
         let wire = recordings.wire().to_owned();
@@ -136,6 +144,7 @@ impl Chat {
     /// Shows one answer as it comes, until it ends or Ctrl-C stops it.
     async fn answer(&self, mut run: Run, user: &mut User) -> Result<Outcome> {
         let mut screen = terminal_screen();
+        let mut is_ended = false;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
@@ -144,7 +153,12 @@ impl Chat {
                 () = user.interrupted() => {
                     screen.end()?;
                     note("[stopped]");
-                    return Ok(run.cancel());
+                    let outcome = run.cancel();
+                    // Who reads the events is told of the end, whoever brought it about.
+                    if self.json && !is_ended {
+                        print(&RunEvent::Ended(end_of(&outcome)))?;
+                    }
+                    return Ok(outcome);
                 }
                 _ = ticks.tick() => {
                     screen.tick()?;
@@ -155,10 +169,9 @@ impl Chat {
                 screen.end()?;
                 return Ok(run.outcome());
             };
+            is_ended |= matches!(event, RunEvent::Ended(_));
             if self.json {
-                let mut out = io::stdout().lock();
-                write_line(&mut out, &event)?;
-                out.flush()?;
+                print(&event)?;
             } else {
                 screen.show(&event)?;
             }
@@ -169,9 +182,14 @@ impl Chat {
     fn judge(&self, status: &RunStatus) -> ExitCode {
         match status {
             RunStatus::Finished => return ExitCode::SUCCESS,
-            // It stands in the last line already.
+            RunStatus::Failed(error) => {
+                // It stands in the last line already.
+                if !self.json {
+                    complain_of(error);
+                }
+                return code_of(error);
+            }
             _ if self.json => {}
-            RunStatus::Failed(error) => complain(&error.to_string()),
             RunStatus::Stopped(reason) => note(&format!("[stopped: {reason}]")),
             RunStatus::Cancelled => {}
             status => note(&format!("[{}]", status.kind())),
@@ -181,14 +199,14 @@ impl Chat {
 }
 
 impl User {
-    /// The next line; `None` at the end of the input. Ctrl-C begins the line anew.
-    async fn line(&mut self) -> Result<Option<String>> {
+    /// The next line, whatever its bytes are; `None` at the end of the input. Ctrl-C begins the line anew.
+    async fn line(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             if io::stdin().is_terminal() {
                 eprint!("> ");
             }
             tokio::select! {
-                line = self.lines.next_line() => return Ok(line?),
+                line = self.lines.next_segment() => return line.context("cannot read standard input"),
                 () = Self::fired(&mut self.interrupt) => note("\n(Ctrl-D ends the chat)"),
             }
         }
@@ -207,6 +225,22 @@ impl User {
             future::pending().await
         }
     }
+}
+
+/// Prints an event at once.
+fn print(event: &RunEvent) -> Result<()> {
+    let mut out = io::stdout().lock();
+    write_line(&mut out, event)?;
+    Ok(out.flush()?)
+}
+
+/// What the last event of a run says that left this.
+fn end_of(outcome: &Outcome) -> RunEnded {
+    let mut ended = RunEnded::new(outcome.status.kind(), outcome.turns, outcome.usage);
+    if let RunStatus::Failed(error) = &outcome.status {
+        ended.error = Some(Failure::of(error));
+    }
+    ended
 }
 
 fn interrupt() -> Pin<Box<dyn Future<Output = io::Result<()>>>> {

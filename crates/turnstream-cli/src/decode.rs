@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use turnstream::{
     Error, ErrorKind,
@@ -19,7 +19,7 @@ use turnstream::{
 use turnstream_testing::{RecordedEnd, RecordedTurn};
 
 use crate::{
-    output::{UNFINISHED, write_event},
+    output::{Misuse, UNFINISHED, read, write_event},
     wires::WireChoice,
 };
 
@@ -51,22 +51,23 @@ impl Decode {
             return self.run_recorded();
         }
         let mut printer = Printer::new(self.wire.build()?.decoder());
-        let mut input = open(&self.file)?;
         if self.cuts.is_empty() {
-            printer.feed_chunks(&mut input, self.chunk_size)?;
+            printer.feed_chunks(&mut Input::open(&self.file)?, self.chunk_size)?;
         } else {
-            let mut body = Vec::new();
-            input.read_to_end(&mut body)?;
-            printer.feed_cut(&body, &self.cuts)?;
+            printer.feed_cut(&read(&self.file)?, &self.cuts)?;
         }
         printer.end(End::Closed)
     }
 
     fn run_recorded(self) -> Result<ExitCode> {
         let is_cut_anew = self.chunk_size.is_some() || !self.cuts.is_empty();
-        ensure!(!is_cut_anew, "--wire is needed with --chunk-size and --cuts: a recording has its own");
-        let turn =
-            RecordedTurn::load(&self.file).context("without --wire, the file has to be a recording")?;
+        if is_cut_anew {
+            let problem = "--wire is needed with --chunk-size and --cuts: a recording has its own";
+            bail!(Misuse(problem.to_owned()));
+        }
+        let turn = RecordedTurn::load(&self.file).with_context(|| {
+            format!("{} is not read as a recording, and anything else needs --wire", self.file.display())
+        })?;
         let wire = self.wire.or_named(&turn.wire)?.build()?;
         let mut printer = Printer::new(wire.decoder());
         if !(200..300).contains(&turn.status) {
@@ -105,7 +106,7 @@ impl Printer {
     }
 
     /// Feeds the whole input, in chunks of this size if there is one.
-    fn feed_chunks(&mut self, input: &mut dyn Read, chunk_size: Option<u32>) -> Result<()> {
+    fn feed_chunks(&mut self, input: &mut Input, chunk_size: Option<u32>) -> Result<()> {
         let size = chunk_size.map_or(CHUNK_BYTES, |size| size as usize);
         let mut chunk = Vec::with_capacity(size);
         loop {
@@ -113,7 +114,7 @@ impl Printer {
             // Filling each chunk keeps the cuts where they were asked for, whatever a read gives. A
             // terminal's or a pipe's input is not held back: there a short read ends a chunk.
             if chunk_size.is_some() {
-                input.take(size as u64).read_to_end(&mut chunk)?;
+                input.read_full(size as u64, &mut chunk)?;
             } else {
                 chunk.resize(size, 0);
                 let length = input.read(&mut chunk)?;
@@ -164,10 +165,31 @@ impl Printer {
     }
 }
 
-fn open(file: &Path) -> Result<Box<dyn Read>> {
-    if file == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
+/// What is read, and its name for what may go wrong.
+struct Input {
+    reader: Box<dyn Read>,
+    name: String,
+}
+
+impl Input {
+    fn open(file: &Path) -> Result<Self> {
+        if file == Path::new("-") {
+            return Ok(Self { reader: Box::new(io::stdin().lock()), name: "standard input".to_owned() });
+        }
+        let name = file.display().to_string();
+        let file = File::open(file).with_context(|| format!("cannot read {name}"))?;
+        Ok(Self { reader: Box::new(file), name })
     }
-    let file = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(Box::new(file))
+
+    /// Reads what there is.
+    fn read(&mut self, chunk: &mut [u8]) -> Result<usize> {
+        self.reader.read(chunk).with_context(|| format!("cannot read {}", self.name))
+    }
+
+    /// Reads this many bytes, or as many as there are before the end.
+    fn read_full(&mut self, bytes: u64, chunk: &mut Vec<u8>) -> Result<()> {
+        let read = self.reader.by_ref().take(bytes).read_to_end(chunk);
+        read.with_context(|| format!("cannot read {}", self.name))?;
+        Ok(())
+    }
 }

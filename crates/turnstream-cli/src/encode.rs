@@ -1,7 +1,7 @@
 //! `turnstream encode`: the HTTP request that would be sent.
 
 use std::{
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::PathBuf,
     process::ExitCode,
 };
@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
-use turnstream::{RawJson, Request, wire::WireRequest};
+use turnstream::{RawJson, wire::WireRequest};
 
 use crate::{
-    output::{note, read, write_line},
+    output::{note, printable_json, read_request, write_line},
     wires::Provider,
 };
 
@@ -30,10 +30,8 @@ pub(crate) struct Encode {
 
 impl Encode {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let wire = self.provider.build_or("model")?;
-        let request: Request =
-            serde_json::from_slice(&read(&self.request)?).context("the file is not a request")?;
-        let encoded = wire.encode(&request)?;
+        let wire = self.provider.build()?;
+        let encoded = wire.encode(&read_request(&self.request)?)?;
         for warning in &encoded.warnings {
             note(&format!("warning: {}: {}", warning.setting, warning.message));
         }
@@ -53,7 +51,10 @@ fn print(out: &mut impl Write, request: &WireRequest) -> Result<()> {
         writeln!(out, "{name}: {value}")?;
     }
     writeln!(out)?;
-    out.write_all(&request.body)?;
+    match std::str::from_utf8(&request.body) {
+        Ok(body) if io::stdout().is_terminal() => write!(out, "{}", printable_json(body))?,
+        _ => out.write_all(&request.body)?,
+    }
     Ok(writeln!(out)?)
 }
 

@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use output::{MISUSED, Misuse};
+
 /// Language models that stream, from the command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -58,16 +60,17 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         output::complain(&format!("{error:#}"));
-        ExitCode::FAILURE
+        match error.is::<Misuse>() {
+            true => ExitCode::from(MISUSED),
+            false => ExitCode::FAILURE,
+        }
     })
 }
 
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
+/// Whether who reads the output has gone.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = |kind| kind == Some(std::io::ErrorKind::BrokenPipe);
-    error.chain().any(|cause| {
-        closed(cause.downcast_ref().map(std::io::Error::kind))
-            || closed(cause.downcast_ref().and_then(serde_json::Error::io_error_kind))
-    })
+    error.chain().any(|cause| closed(cause.downcast_ref().map(std::io::Error::kind)))
 }
 
 #[cfg(test)]

@@ -1,18 +1,27 @@
 //! `turnstream record`: one turn, kept byte by byte.
 
 use std::{
+    env,
+    fs::{self, DirBuilder, OpenOptions},
     io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, is_separator},
+    pin::pin,
     process::ExitCode,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use turnstream::{Client, Event, Request, RetryPolicy};
+use turnstream::{Event, Request, RetryPolicy, wire::Wire};
 use turnstream_testing::{RecordedTurn, Recorder};
 
 use crate::{
-    output::{UNFINISHED, block_on, complain, note, printable, read, write_event},
+    is_closed_pipe,
+    output::{
+        Misuse, UNFINISHED, block_on, code_of, complain_of, note, printable, read_request, write_event,
+    },
+    recordings::name,
     wires::Provider,
 };
 
@@ -27,7 +36,7 @@ use crate::{
 pub(crate) struct Record {
     #[command(flatten)]
     provider: Provider,
-    /// What the names of the two files have in common: `NAME.body` and `NAME.json`.
+    /// What the names of the two files have in common: `NAME.body` and `NAME.json`; or either of them.
     #[arg(long, short, value_name = "NAME")]
     out: PathBuf,
     /// Overwrite a recording of this name.
@@ -42,24 +51,27 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let there = |ending: &str| Path::new(&format!("{}.{ending}", self.out.display())).exists();
-        if !self.force && (there("json") || there("body")) {
-            bail!("{} is recorded already; --force overwrites it", self.out.display());
+        let wire = self.provider.build()?;
+        let out = Out::new(&self.out)?;
+        if !self.force && out.files().iter().any(|file| file.exists()) {
+            bail!("{} is recorded already; --force overwrites it", out.name.display());
         }
-        let request: Request =
-            serde_json::from_slice(&read(&self.request)?).context("the file is not a request")?;
-        block_on(self.ask(request))
+        let request = read_request(&self.request)?;
+        out.check()?;
+        block_on(self.ask(wire, &request, &out))
     }
 
-    async fn ask(self, request: Request) -> Result<ExitCode> {
-        let recorder = Recorder::new(self.provider.build()?);
-        let client = self.provider.signed(Client::new(recorder.clone())).retries(RetryPolicy::never());
-        let mut turn = client.stream(&request);
+    async fn ask(&self, wire: Arc<dyn Wire>, request: &Request, out: &Out) -> Result<ExitCode> {
+        let recorder = Recorder::new(wire);
+        let client = self.provider.client(recorder.clone()).retries(RetryPolicy::never());
+        let mut stopped = pin!(tokio::signal::ctrl_c());
+        let mut turn = client.stream(request);
         let mut code = ExitCode::from(UNFINISHED);
+        let mut shown = Ok(());
         loop {
             let event = tokio::select! {
                 event = turn.next() => event,
-                stopped = tokio::signal::ctrl_c() => {
+                stopped = &mut stopped => {
                     stopped?;
                     break note("[stopped]");
                 }
@@ -67,16 +79,27 @@ impl Record {
             let Some(event) = event else { break };
             match &event {
                 Ok(Event::TurnFinished(_)) => code = ExitCode::SUCCESS,
-                Err(error) if !self.json => complain(&error.to_string()),
+                Err(error) => {
+                    code = code_of(error);
+                    if !self.json {
+                        complain_of(error);
+                    }
+                }
                 _ => {}
             }
-            self.show(&event)?;
+            // A reply that cannot be shown is still recorded.
+            if shown.is_ok() {
+                shown = self.show(&event);
+            }
         }
         match recorder.turn(turn.head()) {
-            Some(recorded) => self.save(&recorded)?,
+            Some(recorded) => out.save(&recorded)?,
             None => note("no reply came, and nothing is recorded"),
         }
-        Ok(code)
+        match shown {
+            Err(error) if !is_closed_pipe(&error) => Err(error),
+            _ => Ok(code),
+        }
     }
 
     fn show(&self, event: &Result<Event, turnstream::Error>) -> Result<()> {
@@ -96,11 +119,76 @@ impl Record {
         }
         Ok(out.flush()?)
     }
+}
+
+/// Where a recording goes.
+struct Out {
+    /// What the names of its files have in common.
+    name: PathBuf,
+}
+
+impl Out {
+    /// The name of a recording, or of either of its files.
+    fn new(path: &Path) -> Result<Self> {
+        let is_folder = path.as_os_str().to_string_lossy().ends_with(is_separator);
+        if path.file_name().is_none() || is_folder {
+            let problem = format!("--out names a recording, and {} is a folder", path.display());
+            bail!(Misuse(problem));
+        }
+        Ok(Self { name: name(path) })
+    }
+
+    fn files(&self) -> [PathBuf; 2] {
+        ["json", "body"].map(|ending| {
+            let mut file = self.name.clone().into_os_string();
+            file.push(".");
+            file.push(ending);
+            file.into()
+        })
+    }
+
+    /// Finds out whether the files can be written, and leaves all as it was.
+    fn check(&self) -> Result<()> {
+        for file in self.files() {
+            let is_new = !file.exists();
+            // An older recording stays whole until there is a newer one.
+            let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&file);
+            opened.with_context(|| format!("cannot write {}", file.display()))?;
+            if is_new {
+                fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
 
     fn save(&self, recorded: &RecordedTurn) -> Result<()> {
-        recorded.save(&self.out)?;
-        let (name, chunks, bytes) = (self.out.display(), recorded.chunks.len(), recorded.body().len());
+        if let Err(error) = recorded.save(&self.name) {
+            let kept = keep_elsewhere(recorded).context("the reply could be written nowhere")?;
+            return Err(error).with_context(|| format!("the reply is kept as {}", kept.display()));
+        }
+        let (name, chunks, bytes) = (self.name.display(), recorded.chunks.len(), recorded.body().len());
         note(&format!("{name}.json, {name}.body: {bytes} bytes in {chunks} chunks"));
         Ok(())
     }
+}
+
+/// Saves a recording among the temporary files: what was asked and paid for is not lost because a disk filled up
+/// or a folder went away meanwhile.
+fn keep_elsewhere(recorded: &RecordedTurn) -> io::Result<PathBuf> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let folder = env::temp_dir().join(format!("turnstream-{}-{}", std::process::id(), now.as_nanos()));
+    // A folder of our own, which nobody else can have put there.
+    private_folder().create(&folder)?;
+    let name = folder.join("reply");
+    recorded.save(&name)?;
+    Ok(name)
+}
+
+/// Makes folders that, where the system knows of users, are for this one alone.
+fn private_folder() -> DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only unix has a mode to set"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -9,6 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use turnstream_testing::{ReceivedRequest, RecordedTurn, Recording};
+
+/// How many times as fast a recording can be served: slower, nobody would see the end, and what is faster is `fast`.
+const TIMES: RangeInclusive<f64> = 0.001..=1000.0;
 
 /// Recordings, in the order of the command line.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl Recordings {
             let files = if path.is_dir() { bodies(path)? } else { vec![path.clone()] };
             for file in files {
                 let turn = RecordedTurn::load(&file)?;
-                entries.push(Entry { name: name(&file), turn, is_served: false });
+                entries.push(Entry { name: name(&file).display().to_string(), turn, is_served: false });
             }
         }
         ensure!(!entries.is_empty(), "there is no recording to serve");
@@ -90,9 +94,9 @@ impl FromStr for Pace {
             "fast" => 0.0,
             _ => {
                 let times = pace.strip_prefix('x').and_then(|times| times.parse::<f64>().ok());
-                match times.filter(|times| times.is_finite() && *times > 0.0) {
+                match times.filter(|times| TIMES.contains(times)) {
                     Some(times) => 1.0 / times,
-                    None => bail!("a pace is `recorded`, `fast`, or `x2`, `x0.5` and the like"),
+                    None => bail!("a pace is `recorded`, `fast`, or from `x0.001` (slower) to `x1000`"),
                 }
             }
         };
@@ -118,10 +122,9 @@ fn bodies(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The path without the ending of either file.
-fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> PathBuf {
     let is_ours = path.extension().is_some_and(|extension| extension == "body" || extension == "json");
-    let name = if is_ours { path.with_extension("") } else { path.to_owned() };
-    name.display().to_string()
+    if is_ours { path.with_extension("") } else { path.to_owned() }
 }
 
 /// What the end of an address asks for, without the model that some wires have there.
@@ -138,10 +141,14 @@ mod tests {
     fn a_pace_is_a_word_or_a_number_of_times() {
         let factor = |pace: &str| pace.parse::<Pace>().ok().map(|pace| pace.factor);
         assert_eq!(
-            ["recorded", "fast", "x2", "x0.5"].map(factor),
-            [Some(1.0), Some(0.0), Some(0.5), Some(2.0)]
+            ["recorded", "fast", "x2", "x0.5", "x1000", "x0.001"].map(factor),
+            [Some(1.0), Some(0.0), Some(0.5), Some(2.0), Some(0.001), Some(1000.0)]
         );
-        assert_eq!(["", "x", "x0", "x-1", "xinf", "2", "slow"].map(factor), [None; 7]);
+        assert_eq!(
+            ["", "x", "x0", "x-1", "xinf", "xNaN", "x1e-300", "x1e300", "x0.0009", "x1001", "2", "slow"]
+                .map(factor),
+            [None; 12]
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use turnstream_testing::ReplayServer;
@@ -57,7 +57,11 @@ impl Replay {
             }
             recording
         })
-        .await?;
+        .await
+        .with_context(|| match self.port {
+            0 => "cannot listen".to_owned(),
+            port => format!("cannot listen on port {port}"),
+        })?;
         if as_json {
             write_line(&mut io::stdout().lock(), &json!({ "listening": server.base_url() }))?;
         } else {

@@ -2,10 +2,10 @@
 
 use std::{str::FromStr, sync::Arc};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 use turnstream::{
-    AwsEnvironment, Client, SigV4,
+    AwsEnvironment, Client, Error, SigV4,
     anthropic::{self, Anthropic},
     bedrock::{self, Bedrock, InvokeAnthropic},
     cohere::Cohere,
@@ -15,6 +15,8 @@ use turnstream::{
     openai_responses::{self, OpenAiResponses},
     wire::Wire,
 };
+
+use crate::output::Misuse;
 
 /// Whom to ask, and how.
 #[derive(Debug, Clone, Args)]
@@ -30,6 +32,10 @@ pub(crate) struct Provider {
     /// The environment variable that holds the key, instead of the provider's own.
     #[arg(long, value_name = "VARIABLE")]
     key_from: Option<String>,
+    /// Speak plain http with hosts that are not loopback, too: everyone on the way can read the key and the
+    /// conversation.
+    #[arg(long)]
+    allow_insecure_http: bool,
 }
 
 /// Which format to speak.
@@ -65,13 +71,8 @@ enum WireName {
 impl Provider {
     /// The wire with the key that the environment holds, if it does.
     pub(crate) fn build(&self) -> Result<Arc<dyn Wire>> {
-        let model = self.model.as_deref().context("--model says which model to ask")?;
-        self.build_for(model)
-    }
-
-    /// The same for a model of ours where none was named.
-    pub(crate) fn build_or(&self, model: &str) -> Result<Arc<dyn Wire>> {
-        self.build_for(self.model.as_deref().unwrap_or(model))
+        let model = self.model.as_deref();
+        self.build_for(model.ok_or_else(|| misuse("--model says which model to ask"))?)
     }
 
     /// The wire for a server of ours that speaks `wire`. It gets no key.
@@ -80,9 +81,10 @@ impl Provider {
         wire.wire(self.model.as_deref().unwrap_or("model"), Some(base_url), &Key::Nowhere)
     }
 
-    /// The client with the signatures that the wire wants, if it wants some and the environment holds what they
-    /// are made with. As with keys, they go to those who gave it out.
-    pub(crate) fn signed(&self, client: Client) -> Client {
+    /// The client for the wire, with the signatures that it wants, if it wants some and the environment holds what
+    /// they are made with. As with keys, they go to those who gave it out.
+    pub(crate) fn client(&self, wire: impl Wire + 'static) -> Client {
+        let client = Client::new(wire).allow_insecure_http(self.allow_insecure_http);
         let is_set = |variable: &str| std::env::var(variable).is_ok_and(|value| !value.trim().is_empty());
         let is_bedrock = match self.wire.wire {
             Some(WireName::BedrockConverse) => true,
@@ -131,7 +133,7 @@ impl WireChoice {
     /// The wire for a model, at an address of the caller's or the provider's own. A vendor gets its own key
     /// and never another's.
     fn wire(&self, model: &str, base_url: Option<&str>, key: &Key<'_>) -> Result<Arc<dyn Wire>> {
-        let wire = self.wire.context("--wire says which wire to speak")?;
+        let wire = self.wire.ok_or_else(|| misuse("--wire says which wire to speak"))?;
         let key = |variable: Option<&str>| {
             let variable = match key {
                 Key::Nowhere => None,
@@ -166,7 +168,7 @@ impl WireChoice {
             WireName::BedrockConverse => {
                 let mut wire = Bedrock::new(model, region());
                 if let Some(profile) = &self.profile {
-                    wire = wire.profile(profile.parse::<bedrock::Profile>().context("--profile")?);
+                    wire = wire.profile(profile.parse::<bedrock::Profile>().map_err(no_profile)?);
                 }
                 if let Some(base_url) = base_url {
                     wire = wire.base_url(base_url);
@@ -178,7 +180,7 @@ impl WireChoice {
             }
             WireName::CohereV2 => {
                 if let Some(profile) = &self.profile {
-                    bail!("cohere-v2 has no profile `{profile}`");
+                    return Err(misuse(format!("--profile: cohere-v2 has no profile `{profile}`")));
                 }
                 let mut wire = Cohere::new(model);
                 if let Some(base_url) = base_url {
@@ -193,7 +195,9 @@ impl WireChoice {
                 let (mut wire, variable) = match self.profile.as_deref() {
                     None => (Ollama::from_env(model), None),
                     Some("cloud") => (Ollama::cloud(model), Some("OLLAMA_API_KEY")),
-                    Some(profile) => bail!("ollama has no profile `{profile}`"),
+                    Some(profile) => {
+                        return Err(misuse(format!("--profile: ollama has no profile `{profile}`")));
+                    }
                 };
                 if let Some(base_url) = base_url {
                     wire = wire.base_url(base_url);
@@ -241,10 +245,20 @@ impl WireChoice {
 
     fn profile_or<P>(&self, default: &str) -> Result<P>
     where
-        P: FromStr<Err: std::error::Error + Send + Sync + 'static>,
+        P: FromStr<Err = Error>,
     {
-        self.profile.as_deref().unwrap_or(default).parse().context("--profile")
+        self.profile.as_deref().unwrap_or(default).parse().map_err(no_profile)
     }
+}
+
+/// A wrong call.
+fn misuse(problem: impl Into<String>) -> anyhow::Error {
+    Misuse(problem.into()).into()
+}
+
+/// A profile that there is not: what it says names those that there are.
+fn no_profile(error: Error) -> anyhow::Error {
+    misuse(format!("--profile: {}", error.message()))
 }
 
 /// The region of the environment.

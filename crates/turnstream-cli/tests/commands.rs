@@ -41,10 +41,10 @@ struct Said {
     aside: String,
 }
 
-async fn run(mut command: Command, input: &str) -> Said {
+async fn run(mut command: Command, input: impl AsRef<[u8]>) -> Said {
     let mut child = command.spawn().unwrap();
     // A command that has ended already does not read it.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes()).await;
+    let _ = child.stdin.take().unwrap().write_all(input.as_ref()).await;
     let output = child.wait_with_output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code().unwrap(), out: text(output.stdout), aside: text(output.stderr) }
@@ -85,16 +85,64 @@ async fn decode_prints_the_events_and_says_by_its_exit_code_whether_the_turn_fin
 
 #[tokio::test]
 async fn wrong_words_are_2_and_what_cannot_be_done_is_1() {
-    for words in [&["decode"][..], &["chat", "--wire", "telegraph"], &["replay", "--pace", "slow", "x"], &[]]
-    {
-        assert_eq!(say(words, "").await.code, 2, "{words:?}");
+    let recording = fixture("recorded/openai-chat/text");
+    let folder = folder("wrong-words");
+    let folder = folder.to_str().unwrap();
+    let in_folder = format!("{folder}/");
+    for (words, problem) in [
+        (&["decode"][..], "<FILE>"),
+        (
+            &["decode", "--chunk-size", "3", &recording],
+            "error: --wire is needed with --chunk-size and --cuts",
+        ),
+        (
+            &["decode", "--wire", "gemini", "--profile", "bogus", "x"],
+            "error: --profile: gemini has no profile `bogus`",
+        ),
+        (
+            &["decode", "--wire", "ollama", "--profile", "bogus", "x"],
+            "error: --profile: ollama has no profile `bogus`",
+        ),
+        (&["chat", "--wire", "telegraph"], "'telegraph'"),
+        (&["chat", "--wire", "openai-chat"], "error: --model says which model to ask"),
+        (&["chat", "--model", "m"], "error: --wire says which wire to speak"),
+        (&["chat", "--wire", "openai-chat", "--model", "m", " "], "error: the message is empty"),
+        (
+            &["chat", "--replay", &recording, "--profile", "bogus", "x"],
+            "error: --profile: openai-chat has no",
+        ),
+        (&["encode", "--model", "m", "no/such/file"], "error: --wire says which wire to speak"),
+        (&["encode", "--wire", "openai-chat", "no/such/file"], "error: --model says which model to ask"),
+        (&["record", "--wire", "openai-chat", "-", "--out", "x"], "error: --model says which model to ask"),
+        (
+            &["record", "--wire", "openai-chat", "--model", "m", "-", "--out", &in_folder],
+            "error: --out names a recording, and ",
+        ),
+        (&["replay", "--pace", "x1e-300", "x"], "from `x0.001` (slower) to `x1000`"),
+        (&[], "Usage"),
+    ] {
+        let said = say(words, REQUEST).await;
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{words:?}: {}", said.aside);
+        assert!(said.aside.contains(problem), "{words:?}: {}", said.aside);
     }
+    let encode = ["encode", "--wire", "openai-chat", "--model", "m"];
+    let missing = format!("{folder}/no/such/reply");
     for (words, problem) in [
         (&["decode", "--wire", "openai-chat", "no/such/file"][..], "error: cannot read no/such/file"),
-        (&["decode", "no/such/file"], "without --wire, the file has to be a recording"),
-        (&["encode", "--wire", "openai-chat", "-"], "error: the file is not a request"),
-        (&["encode", "-"], "--wire says which wire to speak"),
-        (&["chat", "--wire", "openai-chat"], "--model says which model to ask"),
+        (&["decode", "--wire", "openai-chat", folder], &format!("error: cannot read {folder}")),
+        (
+            &["decode", "no/such/file"],
+            "no/such/file is not read as a recording, and anything else needs --wire",
+        ),
+        (&[&encode[..], &["-"]].concat(), "error: what came on standard input is not a request"),
+        (
+            &[&encode[..], &[concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]].concat(),
+            "Cargo.toml is not a request",
+        ),
+        (
+            &["record", "--wire", "openai-chat", "--model", "m", &missing, "--out", "x"],
+            &format!("error: cannot read {missing}"),
+        ),
         (&["replay", "no/such/recording"], "error: no/such/recording.json: "),
     ] {
         let said = say(words, "no request").await;
@@ -105,9 +153,98 @@ async fn wrong_words_are_2_and_what_cannot_be_done_is_1() {
 }
 
 #[tokio::test]
+async fn settings_and_addresses_that_keep_a_turn_from_being_sent_are_1() {
+    let folder = folder("unusable");
+    let out = folder.join("x");
+    let record = ["record", "--out", out.to_str().unwrap(), "-"];
+    let stop = REQUEST.replacen('{', r#"{"stop":["."],"#, 1);
+    for (asking, request, problem) in [
+        (&["--wire", "openai-chat", "--base-url", "nonsense"][..], REQUEST, "the base URL cannot be used"),
+        (
+            &["--wire", "openai-chat", "--base-url", "http://host.invalid/v1"],
+            REQUEST,
+            "or `--allow-insecure-http`",
+        ),
+        (&["--wire", "openai-responses", "--base-url", "http://127.0.0.1:1"], &stop, "stop"),
+    ] {
+        let asking = [asking, &["--model", "m"]].concat();
+        let said = say(&[&record[..], &asking].concat(), request).await;
+        assert_eq!((said.code, said.out.as_str()), (1, ""), "{asking:?}: {}", said.aside);
+        assert!(said.aside.starts_with("error: config: ") && said.aside.contains(problem), "{}", said.aside);
+        if request == REQUEST {
+            let said = say(&[&["chat"], &asking[..]].concat(), "Hello\n").await;
+            assert_eq!((said.code, said.out.as_str()), (1, ""), "{asking:?}: {}", said.aside);
+            assert!(
+                said.aside.starts_with("error: config: ") && said.aside.contains(problem),
+                "{}",
+                said.aside
+            );
+            let said = say(&[&["chat", "--json"], &asking[..]].concat(), "Hello\n").await;
+            let last: Value = serde_json::from_str(said.out.lines().last().unwrap()).unwrap();
+            assert_eq!((said.code, &last["error"]["kind"]), (1, &json!("config")));
+        }
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "nothing is recorded");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn plain_http_to_a_host_that_is_no_loopback_has_to_be_allowed() {
+    let server = ReplayServer::start([openai_chat::Reply::new().text(["Hello."])]).await.unwrap();
+    // On this system it leads to the loopback, which its name does not tell.
+    let base_url = server.base_url().replace("127.0.0.1", "0.0.0.0");
+    let chat = ["chat", "--wire", "openai-chat", "--model", "m", "--base-url", &base_url, "Hello"];
+    assert_eq!(say(&chat, "").await.code, 1);
+    assert_eq!(server.requests().len(), 0);
+    let said = say(&[&chat[..], &["--allow-insecure-http"]].concat(), "").await;
+    assert_eq!((said.code, said.out.as_str()), (0, "Hello.\n"), "{}", said.aside);
+}
+
+#[tokio::test]
+async fn lines_of_json_have_no_control_characters() {
+    let words = "Red \u{9b}31m\u{7f}\u{1b}[2J.";
+    let reply = || openai_chat::Reply::new().text([words]);
+    let server = ReplayServer::start([reply(), reply()]).await.unwrap();
+    let asking = ["--wire", "openai-chat", "--model", "m", "--base-url", &server.base_url(), "--json"];
+    let out = folder("controls").join("red");
+    let out = out.to_str().unwrap();
+    let body = String::from_utf8(reply().body()).unwrap();
+    for (words_of_command, input) in [
+        (&["decode", "--wire", "openai-chat", "-"][..], body.as_str()),
+        (&[&["record", "--out", out, "-"], &asking[..]].concat(), REQUEST),
+        (&[&["chat", "Hello"], &asking[..]].concat(), ""),
+        (&["decode", out], ""),
+    ] {
+        let said = say(words_of_command, input).await;
+        assert_eq!(said.code, 0, "{words_of_command:?}: {}", said.aside);
+        assert!(said.out.contains(r"Red \u009b31m\u007f\u001b[2J."), "{words_of_command:?}: {}", said.out);
+        assert!(!said.out.lines().any(|line| line.contains(char::is_control)), "{}", said.out);
+        let mut events = said.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let text = |event: &Value| event["text"] == words || event["event"]["text"] == words;
+        assert!(events.any(|event| text(&event)), "it means the same: {}", said.out);
+    }
+}
+
+#[tokio::test]
+async fn the_manuals_request_is_one_that_every_wire_can_send() {
+    let manual = include_str!("../../../docs/command-line.md");
+    let request = manual.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    for wire in
+        ["anthropic-messages", "bedrock-converse", "cohere-v2", "gemini", "openai-chat", "openai-responses"]
+    {
+        let said = say(&["encode", "--wire", wire, "--model", "m", "--json", "-"], request).await;
+        assert_eq!((said.code, said.aside.as_str()), (0, ""), "{wire}");
+        let body = &serde_json::from_str::<Value>(&said.out).unwrap()["body"];
+        let body = body.to_string();
+        assert!(body.contains("A-4471") && body.contains("It ships today."), "{wire}: {body}");
+    }
+}
+
+#[tokio::test]
 async fn encode_shows_no_key_and_sends_a_providers_key_to_nobody_else() {
     let encode = |words: &[&str]| {
-        let mut command = turnstream(&[&["encode", "--wire", "openai-chat", "-"], words].concat());
+        let mut command =
+            turnstream(&[&["encode", "--wire", "openai-chat", "--model", "m", "-"], words].concat());
         command.env("OPENAI_API_KEY", "sk-secret-1").env("OTHER_KEY", "sk-secret-2");
         run(command, REQUEST)
     };
@@ -168,6 +305,72 @@ async fn record_keeps_a_turn_and_does_not_overwrite_one_unasked() {
     assert!(said.out.starts_with(r#"{"type":"error","kind":"overloaded""#), "{}", said.out);
 }
 
+#[tokio::test]
+async fn record_finds_out_whether_it_can_write_before_it_asks() {
+    let server = ReplayServer::start([openai_chat::Reply::new().text(["Yes."])]).await.unwrap();
+    let folder = folder("unwritable");
+    let record = async |out: &Path| {
+        let to = ["record", "--wire", "openai-chat", "--model", "m", "--base-url", &server.base_url(), "-"];
+        say(&[&to[..], &["--out", out.to_str().unwrap()]].concat(), REQUEST).await
+    };
+    let said = record(&folder.join("missing/x")).await;
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert!(
+        said.aside.contains("error: cannot write ") && said.aside.contains("missing/x.json"),
+        "{}",
+        said.aside
+    );
+    assert_eq!(server.requests().len(), 0);
+
+    // Either file's name names the recording, and nothing is overwritten by that.
+    assert_eq!(record(&folder.join("x.json")).await.code, 0);
+    let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["x.body", "x.json"]);
+    for name in ["x", "x.json", "x.body"] {
+        let said = record(&folder.join(name)).await;
+        assert_eq!(said.code, 1);
+        assert!(said.aside.contains("--force overwrites it"), "{}", said.aside);
+    }
+}
+
+#[tokio::test]
+async fn record_keeps_a_reply_that_can_neither_be_shown_nor_written_where_it_should_be() {
+    let gate = Gate::new();
+    let reply = || openai_chat::Reply::new().text(["It ", "ships."]);
+    let gated = openai_chat::Reply::new().text(["It "]).gate(&gate).text(["ships."]);
+    let server = ReplayServer::start([Recording::from(reply()), Recording::from(gated)]).await.unwrap();
+    let (folder, elsewhere) = (folder("goes-away"), folder("elsewhere"));
+    let record = |out: &Path| {
+        let to = ["record", "--wire", "openai-chat", "--model", "m", "--base-url", &server.base_url(), "-"];
+        let mut command = turnstream(&[&to[..], &["--out", out.to_str().unwrap()]].concat());
+        command.env("TMPDIR", &elsewhere).env("TMP", &elsewhere);
+        command
+    };
+
+    // Nobody reads along.
+    let mut child = record(&folder.join("unread")).spawn().unwrap();
+    drop(child.stdout.take());
+    child.stdin.take().unwrap().write_all(REQUEST.as_bytes()).await.unwrap();
+    assert_eq!(child.wait().await.unwrap().code(), Some(0));
+    assert_eq!(RecordedTurn::load(folder.join("unread")).unwrap().body(), reply().body());
+
+    let mut child = record(&folder.join("order")).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(REQUEST.as_bytes()).await.unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 3]).await.unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    gate.open();
+    let mut aside = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut aside).await.unwrap();
+    assert_eq!(child.wait().await.unwrap().code(), Some(1));
+    assert!(aside.starts_with("error: the reply is kept as "), "{aside}");
+    let kept = fs::read_dir(&elsewhere).unwrap().next().unwrap().unwrap().path().join("reply");
+    assert!(aside.contains(kept.to_str().unwrap()), "{aside}");
+    let kept = RecordedTurn::load(kept).unwrap();
+    assert_eq!(String::from_utf8(kept.body()).unwrap().matches("ships.").count(), 1);
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn replay_serves_recordings_in_turn_until_it_is_interrupted() {
@@ -221,7 +424,9 @@ async fn replay_serves_once_where_that_is_asked_and_only_at_a_port_that_is_free(
     assert!(said.aside.contains("all recordings of this path have been served"), "{}", said.aside);
 
     let port = address.rsplit(':').next().unwrap();
-    assert_eq!(say(&["replay", "--port", port, &recording], "").await.code, 1);
+    let said = say(&["replay", "--port", port, &recording], "").await;
+    assert_eq!(said.code, 1);
+    assert!(said.aside.starts_with(&format!("error: cannot listen on port {port}: ")), "{}", said.aside);
 }
 
 #[tokio::test]
@@ -304,6 +509,42 @@ async fn ctrl_c_stops_the_answer_and_not_the_chat() {
     let request = server.sent_requests().pop().unwrap();
     request.assert_sound();
     assert_eq!(request.last_user_text(), Some("Are you there?"));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_chat_in_json_that_is_stopped_ends_with_its_last_line() {
+    let gate = Gate::new();
+    let slow = anthropic::Reply::new().text(["It is "]).gate(&gate).text(["here."]);
+    let server = ReplayServer::start([slow]).await.unwrap();
+    let words = ["chat", "--wire", "anthropic-messages", "--model", "m", "--base-url", &server.base_url()];
+    let mut chat = turnstream(&[&words[..], &["--json", "Where?"]].concat()).spawn().unwrap();
+    let mut lines = BufReader::new(chat.stdout.take().unwrap()).lines();
+    while !lines.next_line().await.unwrap().unwrap().contains("It is ") {}
+    interrupt(&chat).await;
+    let mut last = Value::Null;
+    let mut ends = 0;
+    while let Some(line) = lines.next_line().await.unwrap() {
+        last = serde_json::from_str(&line).unwrap();
+        ends += usize::from(last["type"] == "ended");
+    }
+    assert_eq!(
+        (ends, &last["type"], &last["status"], &last["turns"]),
+        (1, &json!("ended"), &json!("cancelled"), &json!(1))
+    );
+    assert_eq!(chat.wait().await.unwrap().code(), Some(3));
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_text_is_not_sent_and_does_not_end_the_chat() {
+    let answer = || openai_chat::Reply::new().text(["Yes."]);
+    let server = ReplayServer::start([answer(), answer()]).await.unwrap();
+    let words = ["chat", "--wire", "openai-chat", "--model", "m", "--base-url", &server.base_url()];
+    let said = run(turnstream(&words), b"One?\n\xff\nTwo?\r\n").await;
+    assert_eq!((said.code, said.out.as_str()), (0, "Yes.\nYes.\n"));
+    assert_eq!(said.aside, "error: the line is not UTF-8, and was not sent\n");
+    assert_eq!(server.sent_requests()[1].last_user_text(), Some("Two?"));
+    assert_eq!(run(turnstream(&words), b"\xff\n").await.code, 1);
 }
 
 #[tokio::test]

@@ -125,7 +125,8 @@ impl<O: Write, E: Write> Screen<O, E> {
             }
             Event::CallAborted(call) => {
                 self.forming.remove(&call.call);
-                self.line(ALARM, &format!("[{} was cut: {:?}]", call.name, call.reason))
+                let reason = serde_json::to_string(&call.reason).unwrap_or_default();
+                self.line(ALARM, &format!("[{} was cut: {}]", call.name, reason.trim_matches('"')))
             }
             _ => Ok(()),
         }

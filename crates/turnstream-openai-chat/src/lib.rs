@@ -32,6 +32,19 @@
 //! - A document at an address (except [`Profile::Mistral`]), an uploaded image, sound at an address: these are
 //!   [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) errors.
 
+//! # What servers do that nothing here mends
+//!
+//! A switch for a server's fault is built where a recording shows the fault, and lives in its [`Profile`]. For these
+//! there is none, since to guess would break honest streams:
+//!
+//! | a server | what happens |
+//! |---|---|
+//! | cuts a tool's name over several chunks | the first piece is the name; nobody knows such a tool, and the model is told so |
+//! | says the arguments whole once more behind their fragments | the text is not one JSON value: the call is aborted as malformed, and no handler runs |
+//! | says in each chunk all arguments so far | the same |
+//! | refuses `"content": null` beside calls | its refusal is the turn's error; [`Options::extra`] cannot mend it, a gateway can |
+//! | refuses a tool without parameters | the same; give the tool a parameter that is optional |
+
 mod decode;
 mod encode;
 mod error;

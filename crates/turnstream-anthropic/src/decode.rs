@@ -23,7 +23,7 @@ use usage::Counts;
 
 /// A call is finished when its block stopped and the turn went on; a turn, at `message_stop`, or at the end
 /// of the body after a stop reason.
-pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::MarkerAndMore, BodyEnd::Finishes);
+pub const RULES: Rules = Rules::new(WIRE, Closing::MarkerAndMore, BodyEnd::Finishes);
 
 /// Interprets the frames of one turn.
 #[derive(Debug)]

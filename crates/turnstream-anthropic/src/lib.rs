@@ -82,11 +82,14 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use turnstream_core::{
-    Decode, Endpoint, Error, KeyHeader, Limits, RawJson, Request, SseDecoder, Wire, WireOptions, WireRequest,
+    Decode, Endpoint, Error, Interpret, KeyHeader, Limits, RawJson, Request, SseDecoder, Wire, WireOptions,
+    WireRequest,
 };
 
 /// The wire's name.
 pub const WIRE: &str = "anthropic-messages";
+
+pub use decode::RULES;
 
 /// The `max_tokens` of a request that does not say it: the provider has no default.
 pub const DEFAULT_MAX_TOKENS: u64 = 4096;
@@ -343,6 +346,14 @@ impl FromStr for Profile {
     }
 }
 
+impl Anthropic {
+    /// What this wire's events mean, without their framing: for hosts that frame them otherwise. It goes by
+    /// [`RULES`].
+    pub fn interpreter(&self) -> impl Interpret + fmt::Debug + use<> {
+        decode::Messages::new(self.limits)
+    }
+}
+
 impl Wire for Anthropic {
     fn name(&self) -> &'static str {
         WIRE
@@ -357,7 +368,7 @@ impl Wire for Anthropic {
     }
 
     fn decoder(&self) -> Box<dyn Decode> {
-        Box::new(SseDecoder::new(decode::RULES, self.limits, decode::Messages::new(self.limits)))
+        Box::new(SseDecoder::new(RULES, self.limits, decode::Messages::new(self.limits)))
     }
 
     fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error {

@@ -1,15 +1,15 @@
 //! Anthropic's models in their own words: `InvokeModelWithResponseStream`, whose frames hold the events of the
 //! Messages wire.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use secrecy::SecretString;
-use serde::Deserialize;
-use turnstream_anthropic::Anthropic;
+use serde::{Deserialize, de::Error as _};
+use turnstream_anthropic::{Anthropic, RULES};
 use turnstream_core::{
-    Decode, End, Endpoint, Error, ErrorKind, Events, Frame, FrameError, Framer, Limits, RawJson, Request,
-    Wire, WireRequest,
+    BadFrame, Decode, Decoder, Endpoint, Error, ErrorEnvelope, Frame, Interpret, Ledger, Limits, RawJson,
+    Request, Wire, WireRequest,
 };
 
 use crate::{Bedrock, EventStreamFramer, error};
@@ -57,7 +57,7 @@ impl InvokeAnthropic {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] when the variable is not set or empty.
+    /// [`ErrorKind::Config`](turnstream_core::ErrorKind::Config) when the variable is not set or empty.
     pub fn key_from_env(self) -> Result<Self, Error> {
         Ok(Self { bedrock: self.bedrock.key_from_env()?, ..self })
     }
@@ -104,8 +104,8 @@ impl Wire for InvokeAnthropic {
     }
 
     fn decoder(&self) -> Box<dyn Decode> {
-        let framer = EventStreamFramer::new(self.bedrock.limits.frame_bytes);
-        Box::new(Unwrapping { framer, messages: self.messages.decoder(), event: Vec::new() })
+        let interpreter = Unwrapping { messages: self.messages.interpreter(), event: Vec::new() };
+        Box::new(Decoder::<EventStreamFramer, _>::new(RULES, self.bedrock.limits, interpreter))
     }
 
     fn refused(&self, status: u16, headers: &http::HeaderMap, body: &[u8]) -> Error {
@@ -126,103 +126,47 @@ impl InvokeAnthropic {
     }
 }
 
-/// Takes the Messages wire's events out of their frames, and hands them to its decoder.
-struct Unwrapping {
-    framer: EventStreamFramer,
-    messages: Box<dyn Decode>,
-    /// One event as the Messages wire frames it. Kept for the next one.
+/// Interprets the frames: what a `chunk` holds is the Messages wire's.
+#[derive(Debug)]
+struct Unwrapping<I> {
+    messages: I,
+    /// The event that a `chunk` held. Kept for the next one.
     event: Vec<u8>,
 }
 
-impl Unwrapping {
-    fn take(
-        frame: Result<Frame<'_>, FrameError>,
-        event: &mut Vec<u8>,
-        messages: &mut dyn Decode,
-        events: &mut Events,
-    ) {
-        event.clear();
-        let taken = match frame {
-            Ok(Frame { event: "chunk", data }) => unwrap(data, event),
-            Ok(Frame { event: name, data }) => match name.strip_prefix("exception:") {
-                Some(exception) => Err(error::in_stream(exception, data)),
-                None => {
-                    event.extend_from_slice(format!("event: {name}\n").as_bytes());
-                    write_data(data.as_bytes(), event);
-                    Ok(())
-                }
-            },
-            Err(error) => Err(match &error {
-                FrameError::TooLarge { .. } => {
-                    Error::new(ErrorKind::LimitExceeded, error.to_string()).with_code("frame_bytes")
-                }
-                FrameError::NotUtf8 { .. } | FrameError::Damaged { .. } => {
-                    Error::new(ErrorKind::Malformed, error.to_string())
-                }
-            }),
-        };
-        match taken {
-            Ok(()) => messages.feed(event, events),
-            Err(error) => messages.end(End::Broken(error), events),
+impl<I: Interpret> Interpret for Unwrapping<I> {
+    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+        if let Some(exception) = frame.event.strip_prefix("exception:") {
+            ledger.fail(error::in_stream(exception, frame.data));
+            return Ok(());
         }
+        if frame.event != "chunk" {
+            return self.messages.frame(frame, ledger);
+        }
+        let data = unwrap(frame.data, &mut self.event).map_err(|problem| BadFrame::new("chunk", problem))?;
+        self.messages.frame(Frame { event: "", data }, ledger)
+    }
+
+    fn body_ended(&mut self, ledger: &mut Ledger) {
+        self.messages.body_ended(ledger);
+    }
+
+    fn error_body(&self, envelope: ErrorEnvelope) -> Error {
+        error::of_body(envelope)
     }
 }
 
-impl Decode for Unwrapping {
-    fn feed(&mut self, bytes: &[u8], events: &mut Events) {
-        self.framer.push(bytes);
-        while let Some(frame) = self.framer.next_frame() {
-            Self::take(frame, &mut self.event, &mut *self.messages, events);
-        }
-    }
-
-    fn end(&mut self, end: End, events: &mut Events) {
-        while let Some(frame) = self.framer.finish() {
-            Self::take(frame, &mut self.event, &mut *self.messages, events);
-        }
-        // A body of another kind is an error object, or a page; the other decoder knows what to say of it.
-        if let Some(body) = self.framer.foreign() {
-            self.messages.feed(body, events);
-        }
-        self.messages.end(end, events);
-    }
-
-    fn is_settled(&self) -> bool {
-        self.messages.is_settled()
-    }
-}
-
-impl fmt::Debug for Unwrapping {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Unwrapping").field("framer", &self.framer).finish_non_exhaustive()
-    }
-}
-
-/// Writes the event that a `chunk` holds.
-fn unwrap(chunk: &str, event: &mut Vec<u8>) -> Result<(), Error> {
+/// The event that a `chunk` holds.
+fn unwrap<'e>(chunk: &str, event: &'e mut Vec<u8>) -> Result<&'e str, serde_json::Error> {
     #[derive(Deserialize)]
     struct Chunk<'a> {
         #[serde(borrow)]
-        bytes: std::borrow::Cow<'a, str>,
+        bytes: Cow<'a, str>,
     }
-    let refuse = |source: Box<dyn std::error::Error + Send + Sync>| {
-        let words = "the frame `chunk` does not have the form that it should have";
-        Error::new(ErrorKind::Malformed, words).with_body(chunk.as_bytes()).with_source(source)
-    };
-    let Chunk { bytes } = serde_json::from_str(chunk).map_err(|problem| refuse(problem.into()))?;
-    let json = BASE64_STANDARD.decode(bytes.as_bytes()).map_err(|problem| refuse(problem.into()))?;
-    write_data(&json, event);
-    Ok(())
-}
-
-fn write_data(data: &[u8], event: &mut Vec<u8>) {
-    // JSON may stand on several lines.
-    for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
-        event.extend_from_slice(b"data: ");
-        event.extend_from_slice(line);
-        event.push(b'\n');
-    }
-    event.push(b'\n');
+    let Chunk { bytes } = serde_json::from_str(chunk)?;
+    event.clear();
+    BASE64_STANDARD.decode_vec(bytes.as_bytes(), event).map_err(serde_json::Error::custom)?;
+    str::from_utf8(event).map_err(serde_json::Error::custom)
 }
 
 const VERSION: &str = "bedrock-2023-05-31";
@@ -231,7 +175,7 @@ const VERSION: &str = "bedrock-2023-05-31";
 mod tests {
     use serde_json::{Value, json};
     use turnstream_anthropic::Options;
-    use turnstream_core::Event;
+    use turnstream_core::{End, ErrorKind, Event, Events};
 
     use super::*;
     use crate::frame::message;
@@ -345,8 +289,6 @@ mod tests {
 
     #[test]
     fn an_exception_ends_the_turn_under_its_name() {
-        let mut body = call();
-        body.truncate(body.len() / 2);
         let start = chunk(&json!({"type": "message_start", "message": {"id": "m"}}));
         let exception = message(
             &[(":exception-type", "throttlingException"), (":message-type", "exception")],
@@ -357,6 +299,19 @@ mod tests {
         assert_eq!((error.kind(), error.code()), (ErrorKind::Provider, Some("throttlingException")));
         assert!(error.is_retryable());
         assert_eq!(events.len(), 2);
+    }
+
+    #[test]
+    fn an_exception_behind_the_reason_is_not_lost() {
+        let start = chunk(&json!({"type": "message_start", "message": {"id": "m"}}));
+        let reason = chunk(&json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}));
+        let exception = message(
+            &[(":exception-type", "internalServerException"), (":message-type", "exception")],
+            br#"{"message":"no"}"#,
+        );
+        let events = events(&[&start, &reason, &exception], End::Closed);
+        let error = events.last().unwrap().as_ref().unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Provider, Some("internalServerException")));
     }
 
     #[test]

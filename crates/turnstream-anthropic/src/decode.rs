@@ -13,7 +13,7 @@ use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
     Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame,
-    HotFrames, Interpret, JsonText, Key, Ledger, Limits, RawJson, Reason, Rules, Text, is_json,
+    Interpret, JsonText, Key, Ledger, Lesson, Limits, RawJson, Reason, Rules, Text, is_json,
 };
 
 use crate::{WIRE, error};
@@ -28,13 +28,6 @@ pub const RULES: Rules = Rules::new(WIRE, Closing::MarkerAndMore, BodyEnd::Finis
 /// Interprets the frames of one turn.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    hot: HotFrames<Delta>,
-    reply: Reply,
-}
-
-/// What is known of one turn between its frames.
-#[derive(Debug)]
-struct Reply {
     limits: Limits,
     /// The id of the message, once it has begun; empty if it has none.
     message: Option<String>,
@@ -51,32 +44,26 @@ impl Messages {
     /// The interpreter of one turn.
     pub(crate) fn new(limits: Limits) -> Self {
         let (blocks, open, counts) = (BTreeMap::new(), BTreeSet::new(), Counts::default());
-        let reply = Reply { limits, message: None, blocks, open, calls: 0, counts, is_cut: false };
-        // Nothing that changes from frame to frame but padding, which is known anyway.
-        Self { hot: HotFrames::new(&[]), reply }
+        Self { limits, message: None, blocks, open, calls: 0, counts, is_cut: false }
     }
 }
 
 impl Interpret for Messages {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        let Self { hot, reply } = self;
-        if let Some(HotFrame { meaning: delta, text, .. }) = hot.recognise(frame) {
-            reply.piece(*delta, &text, frame, ledger);
-            return Ok(());
-        }
+    type Hot = Delta;
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Delta>>, BadFrame> {
         let problem = match serde_json::from_str::<Payload<'_>>(frame.data) {
             Ok(parsed) => {
                 let name = match parsed.kind.as_ref().and_then(JsonText::as_str) {
                     Some(kind) if !kind.is_empty() => kind,
                     _ => frame.event,
                 };
-                if name == "content_block_delta"
-                    && let Some((delta, text)) = parsed.piece()
-                    && let Some(text) = text.as_str()
-                {
-                    hot.learn(frame, text, None, delta);
-                }
-                return reply.take(name, &parsed, frame, ledger);
+                self.take(name, &parsed, frame, ledger)?;
+                return Ok(if name == "content_block_delta" { parsed.lesson() } else { None });
             }
             Err(problem) => problem,
         };
@@ -85,7 +72,6 @@ impl Interpret for Messages {
         match name {
             "content_block_delta" if delta.as_deref().is_some_and(|delta| !KNOWN_DELTAS.contains(&delta)) => {
                 ledger.news(&delta.unwrap_or_default(), frame.data);
-                Ok(())
             }
             "content_block_delta"
             | "content_block_start"
@@ -93,11 +79,16 @@ impl Interpret for Messages {
             | "message_start"
             | "message_delta"
             | "message_stop" => match payload::again(name, frame.data) {
-                Ok(parsed) => reply.take(name, &parsed, frame, ledger),
-                Err(_) => Err(BadFrame::new(name, problem)),
+                Ok(parsed) => self.take(name, &parsed, frame, ledger)?,
+                Err(_) => return Err(BadFrame::new(name, problem)),
             },
-            _ => odd_frame(name, frame, problem, ledger),
+            _ => odd_frame(name, frame, problem, ledger)?,
         }
+        Ok(None)
+    }
+
+    fn hot(&mut self, hot: HotFrame<'_, Delta>, ledger: &mut Ledger) -> bool {
+        self.piece(*hot.meaning, &hot.text.into(), ledger)
     }
 
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {
@@ -105,7 +96,7 @@ impl Interpret for Messages {
     }
 }
 
-impl Reply {
+impl Messages {
     /// Takes a frame by its name.
     fn take(
         &mut self,
@@ -353,7 +344,9 @@ impl Reply {
         ledger: &mut Ledger,
     ) -> Result<(), serde_json::Error> {
         if let Some((delta, text)) = parsed.piece() {
-            self.piece(delta, text, frame, ledger);
+            if !self.piece(delta, text, ledger) {
+                ledger.news(delta.kind.name(), frame.data);
+            }
             return Ok(());
         }
         let index = required(parsed.index.get(), "index")?;
@@ -384,16 +377,13 @@ impl Reply {
         Ok(())
     }
 
-    /// A piece of text or of arguments came: the frames that come in thousands.
-    fn piece(&mut self, delta: Delta, text: &JsonText<'_>, frame: Frame<'_>, ledger: &mut Ledger) {
+    /// A piece of text or of arguments came: the frames that come in thousands. False if no block takes it.
+    fn piece(&mut self, delta: Delta, text: &JsonText<'_>, ledger: &mut Ledger) -> bool {
         let Delta { index, kind } = delta;
-        let (is_taken, name) = match kind {
-            DeltaKind::Text => (self.say(index, Voice::Text, text, ledger), "text_delta"),
-            DeltaKind::Thinking => (self.say(index, Voice::Thinking, text, ledger), "thinking_delta"),
-            DeltaKind::Arguments => (self.append(index, text, ledger), "input_json_delta"),
-        };
-        if !is_taken {
-            ledger.news(name, frame.data);
+        match kind {
+            DeltaKind::Text => self.say(index, Voice::Text, text, ledger),
+            DeltaKind::Thinking => self.say(index, Voice::Thinking, text, ledger),
+            DeltaKind::Arguments => self.append(index, text, ledger),
         }
     }
 

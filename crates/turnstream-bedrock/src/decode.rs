@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Closing, Error, ErrorEnvelope, ErrorKind, Frame, Interpret, JsonText,
-    Key, Ledger, Limits, PartIndex, RawFields, RawJson, Reason, Rules,
+    Announcement, BadFrame, BodyEnd, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame, Interpret,
+    JsonText, Key, Ledger, Lesson, Limits, PartIndex, RawFields, RawJson, Reason, Rules,
 };
 
 use crate::{WIRE, error};
 use block::{Block, Prose, Server, Voice};
-use payload::{BlockDelta, BlockStart, BlockStop, Delta, MessageStop, required};
+use payload::{BlockDelta, BlockStart, BlockStop, Delta, MessageStop, Piece, PieceKind, required};
 use usage::Counts;
 
 /// A call is finished when its block stopped and the turn went on; a turn, at the `metadata` behind `messageStop`,
@@ -48,10 +48,21 @@ impl Converse {
 }
 
 impl Interpret for Converse {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    type Hot = Piece;
+
+    const PASSED_OVER: &'static [&'static str] = &[PADDING];
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Piece>>, BadFrame> {
         let result = match frame.event {
             "contentBlockDelta" => {
-                serde_json::from_str(frame.data).and_then(|parsed| self.delta(parsed, frame, ledger))
+                let lesson = serde_json::from_str(frame.data).and_then(|parsed: BlockDelta<'_>| {
+                    self.delta(&parsed, frame, ledger).map(|()| parsed.lesson())
+                });
+                return lesson.map_err(|problem| BadFrame::new(frame.event, problem));
             }
             "contentBlockStart" => {
                 serde_json::from_str(frame.data).and_then(|parsed| self.block_start(parsed, frame, ledger))
@@ -73,7 +84,16 @@ impl Interpret for Converse {
                 Ok(())
             }
         };
-        result.map_err(|problem| BadFrame::new(frame.event, problem))
+        result.map(|()| None).map_err(|problem| BadFrame::new(frame.event, problem))
+    }
+
+    fn hot(&mut self, hot: HotFrame<'_, Piece>, ledger: &mut Ledger) -> bool {
+        let Piece { index, kind } = *hot.meaning;
+        match kind {
+            PieceKind::Text => self.say(index, Voice::Text, &hot.text.into(), ledger),
+            PieceKind::Reasoning => self.say(index, Voice::Reasoning, &hot.text.into(), ledger),
+            PieceKind::Arguments => self.append(index, &hot.text.into(), ledger),
+        }
     }
 
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {
@@ -221,12 +241,12 @@ impl Converse {
 
     fn delta(
         &mut self,
-        parsed: BlockDelta<'_>,
+        parsed: &BlockDelta<'_>,
         frame: Frame<'_>,
         ledger: &mut Ledger,
     ) -> Result<(), serde_json::Error> {
         let index = required(parsed.index.get(), "contentBlockIndex")?;
-        let delta = required(parsed.delta, "delta")?;
+        let delta = required(parsed.delta.as_ref(), "delta")?;
         let mut is_taken = true;
         if let Some(text) = &delta.text {
             is_taken &= self.say(index, Voice::Text, text, ledger);
@@ -256,7 +276,7 @@ impl Converse {
         }
         if !is_taken {
             ledger.news("contentBlockDelta", frame.data);
-        } else if let Some(kind) = unknown_kind(&delta, frame.data) {
+        } else if let Some(kind) = unknown_kind(delta, frame.data) {
             ledger.news(&kind, frame.data);
         }
         Ok(())

@@ -25,7 +25,7 @@ use turnstream_core::{Frame, FrameError, Framer};
 /// framer.push(&message[..20]);
 /// assert_eq!(framer.next_frame(), None);
 /// framer.push(&message[20..]);
-/// let frame = Frame { event: "messageStart", data: r#"{"role":"assistant"}"# };
+/// let frame = Frame::new("messageStart", r#"{"role":"assistant"}"#);
 /// assert_eq!(framer.next_frame(), Some(Ok(frame)));
 /// ```
 pub struct EventStreamFramer {
@@ -217,11 +217,11 @@ impl EventStreamFramer {
 
     fn lend(&self, payload: Range<usize>) -> Result<Frame<'_>, FrameError> {
         if !self.data.is_empty() {
-            return Ok(Frame { event: &self.event, data: &self.data });
+            return Ok(Frame::new(&self.event, &self.data));
         }
         let payload = self.bytes.get(payload).unwrap_or_default();
         let data = str::from_utf8(payload).map_err(|error| FrameError::not_utf8(payload, error))?;
-        Ok(Frame { event: &self.event, data })
+        Ok(Frame::new(&self.event, data))
     }
 }
 

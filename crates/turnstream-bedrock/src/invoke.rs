@@ -8,8 +8,8 @@ use secrecy::SecretString;
 use serde::{Deserialize, de::Error as _};
 use turnstream_anthropic::{Anthropic, RULES};
 use turnstream_core::{
-    BadFrame, Decode, Decoder, Endpoint, Error, ErrorEnvelope, Frame, Interpret, Ledger, Limits, RawJson,
-    Request, Wire, WireRequest,
+    BadFrame, Decode, Decoder, Endpoint, Error, ErrorEnvelope, Frame, HotFrames, Interpret, Ledger, Lesson,
+    Limits, RawJson, Request, Wire, WireRequest,
 };
 
 use crate::{Bedrock, EventStreamFramer, error};
@@ -104,7 +104,7 @@ impl Wire for InvokeAnthropic {
     }
 
     fn decoder(&self) -> Box<dyn Decode> {
-        let interpreter = Unwrapping { messages: self.messages.interpreter(), event: Vec::new() };
+        let interpreter = Unwrapping::new(self.messages.interpreter());
         Box::new(Decoder::<EventStreamFramer, _>::new(RULES, self.bedrock.limits, interpreter))
     }
 
@@ -128,23 +128,47 @@ impl InvokeAnthropic {
 
 /// Interprets the frames: what a `chunk` holds is the Messages wire's.
 #[derive(Debug)]
-struct Unwrapping<I> {
+struct Unwrapping<I: Interpret> {
     messages: I,
+    hot: HotFrames<I::Hot>,
     /// The event that a `chunk` held. Kept for the next one.
     event: Vec<u8>,
 }
 
+impl<I: Interpret> Unwrapping<I> {
+    fn new(messages: I) -> Self {
+        Self { messages, hot: HotFrames::new(I::PASSED_OVER), event: Vec::new() }
+    }
+}
+
 impl<I: Interpret> Interpret for Unwrapping<I> {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    /// What is hot is not the frame, but the event that it holds.
+    type Hot = I::Hot;
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, I::Hot>>, BadFrame> {
         if let Some(exception) = frame.event.strip_prefix("exception:") {
             ledger.fail(error::in_stream(exception, frame.data));
-            return Ok(());
+            return Ok(None);
         }
         if frame.event != "chunk" {
-            return self.messages.frame(frame, ledger);
+            self.messages.frame(frame, ledger)?;
+            return Ok(None);
         }
         let data = unwrap(frame.data, &mut self.event).map_err(|problem| BadFrame::new("chunk", problem))?;
-        self.messages.frame(Frame { event: "", data }, ledger)
+        let event = Frame::new("", data);
+        if let Some(hot) = self.hot.recognise(event)
+            && self.messages.hot(hot, ledger)
+        {
+            return Ok(None);
+        }
+        if let Some(lesson) = self.messages.frame(event, ledger)? {
+            self.hot.learn(event, lesson);
+        }
+        Ok(None)
     }
 
     fn body_ended(&mut self, ledger: &mut Ledger) {

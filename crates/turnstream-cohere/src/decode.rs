@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, Frame, Interpret, JsonText,
-    Key, Ledger, PartIndex, RawJson, Reason, Rules, Text, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, Frame, HotFrame, Interpret,
+    JsonText, Key, Ledger, Lesson, PartIndex, RawJson, Reason, Rules, Text, is_json,
 };
 
 use crate::{WIRE, error};
-use payload::{Content, Delta, Message, Payload, Source, ToolCall, kind_of, required, usage};
+use payload::{Content, Delta, Message, Payload, Piece, Source, ToolCall, kind_of, required, usage};
 
 /// This wire's row: a call is finished by `tool-call-end`, and the turn by `message-end` alone.
 pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::Marker, BodyEnd::Cuts);
@@ -44,7 +44,7 @@ struct Prose {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
+pub(crate) enum Voice {
     Text,
     Thinking,
 }
@@ -58,14 +58,20 @@ struct Call {
 }
 
 impl Interpret for Reply {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    type Hot = Piece;
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Piece>>, BadFrame> {
         // Serde would read a list as a struct, field by field.
         let is_object = frame.data.trim_start().starts_with('{');
         let problem = match serde_json::from_str::<Payload<'_>>(frame.data) {
             Ok(payload) if is_object => {
                 let kind = payload.kind.as_ref().and_then(JsonText::as_str).filter(|kind| !kind.is_empty());
                 let name = kind.unwrap_or(frame.event);
-                let taken = self.take(name, &payload, frame, ledger);
+                let taken = self.take(name, &payload, frame, ledger).map(|()| payload.lesson(name));
                 return taken.map_err(|problem| BadFrame::new(name, problem));
             }
             Ok(_) => serde::de::Error::custom("it is no object"),
@@ -74,19 +80,23 @@ impl Interpret for Reply {
         let kind = kind_of(frame.data).filter(|_| is_object);
         let name = kind.as_deref().unwrap_or(frame.event);
         match name {
-            _ if KNOWN.contains(&name) => Err(BadFrame::new(name, problem)),
+            _ if KNOWN.contains(&name) => return Err(BadFrame::new(name, problem)),
             // Some proxies end every stream like this; here it ends nothing.
-            "" if frame.data.trim() == "[DONE]" => Ok(()),
-            "" if !is_json(frame.data) => Err(BadFrame::new("unnamed", problem)),
-            _ if name == "error" || frame.event == "error" => {
-                ledger.fail(error::in_stream(frame.data));
-                Ok(())
-            }
-            _ => {
-                ledger.news(name, frame.data);
-                Ok(())
-            }
+            "" if frame.data.trim() == "[DONE]" => {}
+            "" if !is_json(frame.data) => return Err(BadFrame::new("unnamed", problem)),
+            _ if name == "error" || frame.event == "error" => ledger.fail(error::in_stream(frame.data)),
+            _ => ledger.news(name, frame.data),
         }
+        Ok(None)
+    }
+
+    fn hot(&mut self, hot: HotFrame<'_, Piece>, ledger: &mut Ledger) -> bool {
+        match *hot.meaning {
+            Piece::Content { index, voice } => self.say(index, voice, &hot.text.into(), ledger),
+            Piece::Arguments { index } => self.append(index, &hot.text.into(), ledger),
+            Piece::Plan => self.plan(&hot.text.into(), ledger),
+        }
+        true
     }
 
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {
@@ -241,18 +251,24 @@ impl Reply {
             return ledger.news("content-delta", frame.data);
         }
         for (voice, said) in [(Voice::Thinking, thinking), (Voice::Text, text)] {
-            let Some(said) = said.as_ref().and_then(Option::as_ref).filter(|said| !said.is_empty()) else {
-                continue;
-            };
-            let part = match self.contents.get(&index) {
-                Some(prose) if prose.voice == voice => prose.part,
-                // A start that never came, or a voice that is not the one that was announced.
-                _ => self.begin(index, voice, ledger),
-            };
-            match voice {
-                Voice::Text => ledger.text(part, said),
-                Voice::Thinking => ledger.reasoning(part, said),
+            if let Some(said) = said.as_ref().and_then(Option::as_ref) {
+                self.say(index, voice, said, ledger);
             }
+        }
+    }
+
+    fn say(&mut self, index: u64, voice: Voice, text: &JsonText<'_>, ledger: &mut Ledger) {
+        if text.is_empty() {
+            return;
+        }
+        let part = match self.contents.get(&index) {
+            Some(prose) if prose.voice == voice => prose.part,
+            // A start that never came, or a voice that is not the one that was announced.
+            _ => self.begin(index, voice, ledger),
+        };
+        match voice {
+            Voice::Text => ledger.text(part, text),
+            Voice::Thinking => ledger.reasoning(part, text),
         }
     }
 
@@ -310,9 +326,12 @@ impl Reply {
     }
 
     fn call_delta(&mut self, index: u64, call: &ToolCall<'_>, ledger: &mut Ledger) {
-        let Some(text) = call.function.as_ref().and_then(|function| function.arguments.as_ref()) else {
-            return;
-        };
+        if let Some(text) = call.function.as_ref().and_then(|function| function.arguments.as_ref()) {
+            self.append(index, text, ledger);
+        }
+    }
+
+    fn append(&mut self, index: u64, text: &JsonText<'_>, ledger: &mut Ledger) {
         match self.calls.get(&index) {
             Some(call) => ledger.append(&call.key, text),
             None => ledger.append(&Key::Index(index), text),

@@ -34,6 +34,12 @@ impl Count {
     }
 }
 
+impl From<u64> for Count {
+    fn from(count: u64) -> Self {
+        Self(Some(count))
+    }
+}
+
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         <&RawValue>::deserialize(deserializer).map(Self::of)

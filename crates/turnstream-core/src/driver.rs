@@ -7,6 +7,7 @@ use crate::{
     envelope::ErrorEnvelope,
     error::{Error, ErrorKind},
     frame::{Frame, FrameError, Framer},
+    hot::{HotFrame, HotFrames, Lesson},
     ledger::{Ledger, Rules},
     ndjson::NdjsonFramer,
     scan::is_json,
@@ -17,13 +18,34 @@ use crate::{
 
 /// What a wire adds to the driver: the meaning of one frame.
 pub trait Interpret: Send {
+    /// What a hot frame means: which text, of which block. `()` for a wire that has none.
+    type Hot: fmt::Debug + Send;
+
+    /// The fields of a hot frame that the wire never reads, at any depth, and whose values change from frame to
+    /// frame.
+    const PASSED_OVER: &'static [&'static str] = &[];
+
     /// Says to the ledger what a frame means. Unknown frames go to
     /// [`Ledger::provider`]; the ledger takes nothing after the turn's end.
+    ///
+    /// Gives a lesson if that is nothing but a piece of a text, and numbers: then frames that are like it go to
+    /// [`hot`](Self::hot).
     ///
     /// # Errors
     ///
     /// [`BadFrame`] for a frame that the wire knows and that does not have the form it should have.
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame>;
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Self::Hot>>, BadFrame>;
+
+    /// Says to the ledger what a frame means that is like one that was read. False, and nothing said, if it has to
+    /// be read after all; so it is by default.
+    fn hot(&mut self, hot: HotFrame<'_, Self::Hot>, ledger: &mut Ledger) -> bool {
+        let _ = (hot, ledger);
+        false
+    }
 
     /// The body ended without the turn's last marker, and its reason finishes it now. The last moment to say
     /// what was held back, for wires whose turn may end so. Nothing by default.
@@ -51,8 +73,9 @@ impl BadFrame {
 
 /// Decodes a body: framer, interpreter and ledger in a row.
 #[derive(Debug)]
-pub struct Decoder<F, I> {
+pub struct Decoder<F, I: Interpret> {
     framer: F,
+    hot: HotFrames<I::Hot>,
     interpreter: I,
     ledger: Ledger,
 }
@@ -69,27 +92,34 @@ pub type SseOrJsonDecoder<I> = Decoder<SseOrJsonFramer, I>;
 impl<F: Framer, I: Interpret> Decoder<F, I> {
     /// A decoder for one body.
     pub fn new(rules: Rules, limits: Limits, interpreter: I) -> Self {
-        Self { framer: F::new(limits.frame_bytes), interpreter, ledger: Ledger::new(rules, limits) }
+        let hot = HotFrames::new(I::PASSED_OVER);
+        Self { framer: F::new(limits.frame_bytes), hot, interpreter, ledger: Ledger::new(rules, limits) }
     }
 
     fn run(&mut self, bytes: &[u8]) {
-        let Self { framer, interpreter, ledger } = self;
+        let Self { framer, hot, interpreter, ledger } = self;
         framer.push(bytes);
         while !ledger.is_over() {
+            if let Some((hot, length)) = hot.recognise_ahead(framer.ahead())
+                && interpreter.hot(hot, ledger)
+            {
+                framer.skip(length);
+                continue;
+            }
             match framer.next_frame() {
-                Some(frame) => take(frame, interpreter, ledger),
+                Some(frame) => take(frame, hot, interpreter, ledger),
                 None => return,
             }
         }
     }
 
     fn finish(&mut self, end: End) {
-        let Self { framer, interpreter, ledger } = self;
+        let Self { framer, hot, interpreter, ledger } = self;
         // A torn last frame counts only if nothing of it can be missing.
         if let Some(frame) = framer.finish()
             && frame.as_ref().is_ok_and(|frame| frame.data == "[DONE]" || is_json(frame.data))
         {
-            take(frame, interpreter, ledger);
+            take(frame, hot, interpreter, ledger);
         }
         if ledger.is_over() {
             return;
@@ -149,13 +179,26 @@ impl fmt::Display for BadFrame {
     }
 }
 
-fn take<I: Interpret>(frame: Result<Frame<'_>, FrameError>, interpreter: &mut I, ledger: &mut Ledger) {
+fn take<I: Interpret>(
+    frame: Result<Frame<'_>, FrameError>,
+    hot: &mut HotFrames<I::Hot>,
+    interpreter: &mut I,
+    ledger: &mut Ledger,
+) {
     match frame {
         Ok(frame) => {
-            let data = frame.data;
-            if let Err(bad) = interpreter.frame(frame, ledger) {
-                let error = Error::new(ErrorKind::Malformed, bad.to_string()).with_body(data.as_bytes());
-                ledger.fail(error.with_source(bad.problem));
+            if let Some(hot) = hot.recognise(frame)
+                && interpreter.hot(hot, ledger)
+            {
+                return;
+            }
+            match interpreter.frame(frame, ledger) {
+                Ok(Some(lesson)) => hot.learn(frame, lesson),
+                Ok(None) => {}
+                Err(bad) => {
+                    let error = Error::new(ErrorKind::Malformed, bad.to_string());
+                    ledger.fail(error.with_body(frame.data.as_bytes()).with_source(bad.problem));
+                }
             }
         }
         Err(FrameError::TooLarge { limit, seen }) => ledger.limit_exceeded("frame_bytes", limit, seen),

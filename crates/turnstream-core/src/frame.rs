@@ -26,6 +26,17 @@ pub trait Framer: Send {
     /// nothing more.
     fn next_frame(&mut self) -> Option<Result<Frame<'_>, FrameError>>;
 
+    /// What comes next of the body, as far as it is there, if a frame begins right there and no byte of it was
+    /// looked at; else nothing. Framers that cannot show it always say nothing.
+    fn ahead(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Passes over so many bytes of [`ahead`](Self::ahead): they are a whole frame, and have been read.
+    fn skip(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
     /// At the end of the body: the frame that nothing ended, where the framing has such. The caller decides
     /// whether it counts. Frames that [`next_frame`](Self::next_frame) has not given out yet come first, one a
     /// call.
@@ -46,15 +57,33 @@ pub trait Framer: Send {
     }
 }
 
-/// One frame, lent by the framer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One frame, lent by the framer. Frames are equal whose events and data are.
+#[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     /// The event's name; empty if the frame has none. In an AWS event stream the frames that are errors have
     /// `exception:` before their name.
     pub event: &'a str,
     /// The frame's data. Several data lines of a server-sent event are joined by LF. Never empty there.
     pub data: &'a str,
+    /// The frame as it stands in the body, from its first byte to the end of what ends it. Nothing, where the framer
+    /// does not have it so.
+    pub(crate) in_body: &'a [u8],
 }
+
+impl<'a> Frame<'a> {
+    /// A frame.
+    pub fn new(event: &'a str, data: &'a str) -> Self {
+        Self { event, data, in_body: &[] }
+    }
+}
+
+impl PartialEq for Frame<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.event, self.data) == (other.event, other.data)
+    }
+}
+
+impl Eq for Frame<'_> {}
 
 /// What is wrong with a frame.
 ///

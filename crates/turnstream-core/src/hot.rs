@@ -2,30 +2,28 @@
 //! what was read once need not be read again.
 //!
 //! It is exact, and no guess. A frame is recognised only if it is, byte for byte, one that was read before, but
-//! for the inside of *one* JSON string, its text; at most one object, which the wire reads by itself; the values
-//! of fields that the wire never reads; and padding. Such a frame reads as the first one did, with the other text. Everything else, also every text that is
-//! not plainly a text (half of a surrogate pair), goes the long way.
+//! for the inside of *one* JSON string, its text; numbers that the wire reads; the values of fields that it never
+//! reads; and padding. Such a frame reads as the first one did, with the other text and the other numbers. Everything
+//! else, also every text that is not plainly a text (half of a surrogate pair), goes the long way.
+//!
+//! Where the framer can show the body's next bytes, a frame is recognised in them, framing and all: then its bytes
+//! are looked at once.
 
-use memchr::memchr2;
-
-use crate::{
-    frame::Frame,
-    json_text::{JsonText, first_escape},
-};
+use crate::{frame::Frame, json_text::first_escape, scan::plain_run};
 
 /// The hot frames of one stream, and what each means to its wire.
 ///
 /// ```
-/// # use turnstream_core::{Frame, HotFrames};
+/// # use turnstream_core::{Frame, HotFrames, Lesson};
 /// let mut hot = HotFrames::new(&["n"]);
-/// let frame = |data| Frame { event: "", data };
 /// let first = r#"{"n":1,"index":0,"text":"Hel"}"#;
-/// assert!(hot.recognise(frame(first)).is_none());
-/// hot.learn(frame(first), &first[25..28], None, "the text of block 0");
+/// assert!(hot.recognise(Frame::new("", first)).is_none());
+/// hot.learn(Frame::new("", first), Lesson::new("the text of block 0", &first[25..28]));
 ///
-/// let hot_frame = hot.recognise(frame(r#"{"n":2,"index":0,"text":"lo\n"}"#)).unwrap();
-/// assert_eq!((*hot_frame.meaning, hot_frame.text.as_str()), ("the text of block 0", Some("lo\n")));
-/// assert!(hot.recognise(frame(r#"{"n":3,"index":1,"text":"!"}"#)).is_none());
+/// let frame = Frame::new("", r#"{"n":2,"index":0,"text":"lo\n"}"#);
+/// let hot_frame = hot.recognise(frame).unwrap();
+/// assert_eq!((*hot_frame.meaning, hot_frame.text), ("the text of block 0", "lo\n"));
+/// assert!(hot.recognise(Frame::new("", r#"{"n":3,"index":1,"text":"!"}"#)).is_none());
 /// ```
 #[derive(Debug)]
 pub struct HotFrames<M> {
@@ -35,8 +33,15 @@ pub struct HotFrames<M> {
     latest: usize,
     /// How many shapes were learned since one matched.
     wasted: usize,
-    /// A text that had escapes. Kept, so that the next one costs no allocation.
-    unescaped: String,
+    found: Found,
+}
+
+/// What a wire says of a frame that it has read, so that frames like it need not be read again.
+#[derive(Debug)]
+pub struct Lesson<'f, M> {
+    meaning: M,
+    text: &'f str,
+    numbers: Vec<&'f str>,
 }
 
 /// A frame that is like one that was learned.
@@ -46,43 +51,64 @@ pub struct HotFrame<'f, M> {
     /// What the frame means.
     pub meaning: &'f M,
     /// Its text.
-    pub text: JsonText<'f>,
-    /// Its object, as it stands, if what was learned has one. Its brackets meet, and no more is known of it.
-    pub object: Option<&'f str>,
+    pub text: &'f str,
+    /// Its numbers, in the order in which the [`Lesson`] named them.
+    pub numbers: &'f [u64],
+}
+
+impl<'f, M> Lesson<'f, M> {
+    /// All that the frame means is `meaning`, of `text`. Where that is no piece of the frame, as a text that had
+    /// escapes, nothing is learned.
+    pub fn new(meaning: M, text: &'f str) -> Self {
+        Self { meaning, text, numbers: Vec::new() }
+    }
+
+    /// The frame has numbers, too, that change from frame to frame and mean something: pieces of the frame, whole
+    /// and without a sign. Where one is not, nothing is learned.
+    pub fn with_numbers(self, numbers: Vec<&'f str>) -> Self {
+        Self { numbers, ..self }
+    }
 }
 
 impl<M> HotFrames<M> {
     /// Knows no frame yet. `passed_over` names the fields that the wire never reads, at any depth, and whose
     /// values change from frame to frame: sequence numbers, padding.
     pub fn new(passed_over: &'static [&'static str]) -> Self {
-        Self { passed_over, shapes: Vec::new(), latest: 0, wasted: 0, unescaped: String::new() }
+        Self { passed_over, shapes: Vec::new(), latest: 0, wasted: 0, found: Found::default() }
     }
 
-    /// What a frame means, and its text, if it is like one that was learned.
+    /// What a frame means, its text and its numbers, if it is like one that was learned.
     pub fn recognise<'f>(&'f mut self, frame: Frame<'f>) -> Option<HotFrame<'f, M>> {
-        let Self { shapes, latest, unescaped, .. } = self;
-        let (index, found) = match shapes.get(*latest)?.find_in(frame, unescaped) {
-            Some(found) => (*latest, found),
-            None => shapes
-                .iter()
-                .enumerate()
-                .find_map(|(index, shape)| Some((index, shape.find_in(frame, unescaped)?)))?,
+        let find = |shape: &Shape<M>, found: &mut Found| {
+            if frame.event != &*shape.event {
+                return None;
+            }
+            let (text, rest) = find(&shape.in_frame, frame.data.as_bytes(), found)?;
+            rest.is_empty().then_some((text, 0))
         };
-        *latest = index;
-        self.wasted = 0;
-        let text = JsonText::from(found.text.unwrap_or(&self.unescaped));
-        Some(HotFrame { meaning: &self.shapes.get(index)?.meaning, text, object: found.object })
+        self.first(find).map(|(hot, _)| hot)
     }
 
-    /// Learns a frame that was read the long way: all that it means is `meaning`, of `text` and of `object`, if
-    /// there is one that changes from frame to frame and is read by itself. Where they are no pieces of the frame,
-    /// as a text that had escapes, nothing is learned.
-    pub fn learn(&mut self, frame: Frame<'_>, text: &str, object: Option<&str>, meaning: M) {
+    /// The same of a frame at the start of a body's next bytes, with all that belongs to its framing; and how many
+    /// bytes it is.
+    pub fn recognise_ahead<'f>(&'f mut self, ahead: &'f [u8]) -> Option<(HotFrame<'f, M>, usize)> {
+        if ahead.is_empty() {
+            return None;
+        }
+        self.first(|shape, found| {
+            let (text, rest) = find(shape.in_body.as_deref()?, ahead, found)?;
+            Some((text, ahead.len() - rest.len()))
+        })
+    }
+
+    /// Learns a frame that was read the long way.
+    pub fn learn(&mut self, frame: Frame<'_>, lesson: Lesson<'_, M>) {
         // A stream that does not repeat itself is left alone.
-        if self.wasted >= MOST_WASTED || frame.data.len() > text.len().saturating_add(MOST_ENVELOPE) {
+        let most = lesson.text.len().saturating_add(MOST_ENVELOPE);
+        if self.wasted >= MOST_WASTED || frame.data.len().max(frame.in_body.len()) > most {
             return;
         }
-        let Some(shape) = Shape::of(frame, text, object, self.passed_over, meaning) else { return };
+        let Some(shape) = Shape::of(frame, lesson, self.passed_over) else { return };
         self.wasted += 1;
         if self.shapes.len() < MOST_SHAPES {
             self.shapes.push(shape);
@@ -94,221 +120,256 @@ impl<M> HotFrames<M> {
             }
         }
     }
+
+    /// The first shape that is found, tried from the latest on.
+    fn first<'f, T>(
+        &'f mut self,
+        find: impl Fn(&Shape<M>, &mut Found) -> Option<(Option<&'f str>, T)>,
+    ) -> Option<(HotFrame<'f, M>, T)> {
+        let Self { shapes, latest, found, .. } = self;
+        let (text, more) = match find(shapes.get(*latest)?, found) {
+            Some(it) => it,
+            None => {
+                let others = shapes.iter().enumerate().filter(|(index, _)| index != latest);
+                let (index, it) =
+                    others.into_iter().find_map(|(index, shape)| Some((index, find(shape, found)?)))?;
+                *latest = index;
+                it
+            }
+        };
+        self.wasted = 0;
+        let text = match text {
+            Some(text) => text,
+            None => str::from_utf8(&self.found.unescaped).ok()?,
+        };
+        let meaning = &self.shapes.get(self.latest)?.meaning;
+        Some((HotFrame { meaning, text, numbers: &self.found.numbers }, more))
+    }
 }
 
 /// A frame with holes.
 #[derive(Debug)]
 struct Shape<M> {
     event: Box<str>,
-    pieces: Vec<Piece>,
+    /// The frame's data.
+    in_frame: Vec<Piece>,
+    /// The frame as it stands in the body, where its data stands there in one piece.
+    in_body: Option<Vec<Piece>>,
     meaning: M,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Piece {
-    Literal(Box<str>),
+    Literal(Box<[u8]>),
     /// The inside of the text's string.
     Text,
-    /// The object that is read by itself.
-    Object,
+    /// A whole number that is read: the lesson's, by its place there.
+    Number(usize),
     /// A whole number that nobody reads.
-    Number,
-    /// The inside of a string that nobody reads.
+    AnyNumber,
+    /// The inside of a string that nobody reads, in ASCII.
     Word,
     /// Blanks in front of a closing bracket.
     Padding,
 }
 
-/// What stands in a frame's holes.
-#[derive(Default)]
-struct Found<'f> {
-    /// The text as it stands; `None` for one that had escapes.
-    text: Option<&'f str>,
-    object: Option<&'f str>,
+/// What stood in a frame's holes. Kept, so that the next one costs no allocation.
+#[derive(Debug, Default)]
+struct Found {
+    /// A text that had escapes.
+    unescaped: Vec<u8>,
+    numbers: Vec<u64>,
 }
 
 impl<M> Shape<M> {
     /// The shape of a frame, which is JSON.
-    fn of(
-        frame: Frame<'_>,
-        text: &str,
-        object: Option<&str>,
-        passed_over: &[&str],
-        meaning: M,
-    ) -> Option<Self> {
-        let data = frame.data;
-        let text_start = place_of(text, data)?;
-        let object = match object {
-            Some(object) => Some((place_of(object, data)?, object.len())),
-            None => None,
-        };
-        let (mut pieces, mut literal, mut at) = (Vec::new(), 0, 0);
-        let (mut has_text, mut has_object) = (false, object.is_none());
-        // Ends the literal in front of a hole, and goes on behind it.
-        let mut hole = |pieces: &mut Vec<Piece>, piece, start, end| {
-            pieces.push(Piece::Literal(data.get(literal..start).unwrap_or_default().into()));
-            pieces.push(piece);
-            literal = end;
-        };
-        let mut name = "";
-        while let Some(byte) = data.as_bytes().get(at) {
-            let start = at + 1;
-            match byte {
-                b'{' if object.is_some_and(|(place, _)| place == at) => {
-                    let end = at + object.map_or(0, |(_, length)| length);
-                    hole(&mut pieces, Piece::Object, at, end);
-                    (name, at, has_object) = ("", end, true);
-                }
-                b'"' => {
-                    let inside = string(data.get(start..)?)?;
-                    let end = start + inside.len();
-                    if start == text_start {
-                        hole(&mut pieces, Piece::Text, start, end);
-                        has_text = true;
-                    } else if passed_over.contains(&name) && is_word(inside) {
-                        hole(&mut pieces, Piece::Word, start, end);
-                    }
-                    name = if data.get(end + 1..)?.starts_with(':') { inside } else { "" };
-                    at = end + 1;
-                }
-                b'0'..=b'9' if passed_over.contains(&name) => {
-                    let end = at + number(data.get(at..)?)?.len();
-                    if data.get(end..)?.starts_with([',', '}']) {
-                        hole(&mut pieces, Piece::Number, at, end);
-                    }
-                    (name, at) = ("", end);
-                }
-                byte if is_blank(*byte) => {
-                    let rest = data.get(at..)?.trim_start_matches(BLANKS);
-                    let end = data.len() - rest.len();
-                    if rest.starts_with('}') {
-                        hole(&mut pieces, Piece::Padding, at, end);
-                    }
-                    at = end;
-                }
-                b':' => at = start,
-                _ => (name, at) = ("", start),
-            }
-        }
-        pieces.push(Piece::Literal(data.get(literal..)?.into()));
-        (has_text && has_object).then(|| Self { event: frame.event.into(), pieces, meaning })
-    }
-
-    /// What stands in the holes of a frame of this shape. A text with escapes is written into `unescaped`.
-    fn find_in<'f>(&self, frame: Frame<'f>, unescaped: &mut String) -> Option<Found<'f>> {
-        if frame.event != &*self.event {
-            return None;
-        }
-        let (mut rest, mut found) = (frame.data, Found::default());
-        for piece in &self.pieces {
-            match piece {
-                Piece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
-                Piece::Text => {
-                    let (plain, after) = plain(rest)?;
-                    if after.starts_with('"') {
-                        (found.text, rest) = (Some(plain), after);
-                    } else {
-                        rest = unescape(rest, unescaped)?;
-                    }
-                }
-                Piece::Object => {
-                    let (object, after) = object(rest)?;
-                    (found.object, rest) = (Some(object), after);
-                }
-                Piece::Number => rest = rest.get(number(rest)?.len()..)?,
-                Piece::Word => {
-                    let (word, after) = plain(rest)?;
-                    rest = is_word(word).then_some(after)?;
-                }
-                Piece::Padding => rest = rest.trim_start_matches(BLANKS),
-            }
-        }
-        rest.is_empty().then_some(found)
+    fn of(frame: Frame<'_>, lesson: Lesson<'_, M>, passed_over: &[&str]) -> Option<Self> {
+        let in_frame = pieces(frame.data, &lesson, passed_over)?;
+        let in_body = around(frame.in_body, frame.data, &in_frame);
+        Some(Self { event: frame.event.into(), in_frame, in_body, meaning: lesson.meaning })
     }
 }
 
-/// Where a piece that is not empty stands in the data that it was taken from.
-fn place_of(piece: &str, data: &str) -> Option<usize> {
-    let place = (piece.as_ptr() as usize).checked_sub(data.as_ptr() as usize)?;
-    let is_there = !piece.is_empty() && data.get(place..)?.get(..piece.len())? == piece;
-    is_there.then_some(place)
-}
-
-/// An object up to the bracket that closes it, and what follows.
-fn object(text: &str) -> Option<(&str, &str)> {
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    if !text.starts_with('{') {
-        return None;
-    }
-    // Objects of this kind are short and all brackets and quotes: a search would not pay.
-    for (at, byte) in text.bytes().enumerate() {
+/// The pieces of a frame's data. `None` where the text or a number stands nowhere in it.
+fn pieces<M>(data: &str, lesson: &Lesson<'_, M>, passed_over: &[&str]) -> Option<Vec<Piece>> {
+    let text_start = place_of(lesson.text.as_bytes(), data.as_bytes())?;
+    let numbers = lesson.numbers.iter().map(|number| place_of(number.as_bytes(), data.as_bytes()));
+    let numbers: Vec<usize> = numbers.collect::<Option<_>>()?;
+    let (mut pieces, mut literal, mut at) = (Vec::new(), 0, 0);
+    // Ends the literal in front of a hole, and goes on behind it.
+    let mut hole = |pieces: &mut Vec<Piece>, piece, start, end| {
+        pieces.push(Piece::Literal(data.as_bytes().get(literal..start).unwrap_or_default().into()));
+        pieces.push(piece);
+        literal = end;
+    };
+    let mut name = "";
+    while let Some(byte) = data.as_bytes().get(at) {
+        let start = at + 1;
         match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' if !in_string => depth += 1,
-            b'}' if !in_string => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return text.split_at_checked(at + 1);
+            b'"' => {
+                let inside = string(data.get(start..)?)?;
+                let end = start + inside.len();
+                if start == text_start {
+                    hole(&mut pieces, Piece::Text, start, end);
+                } else if passed_over.contains(&name) && plain_run(inside.as_bytes()) == inside.len() {
+                    hole(&mut pieces, Piece::Word, start, end);
+                }
+                name = if data.get(end + 1..)?.starts_with(':') { inside } else { "" };
+                at = end + 1;
+            }
+            b'0'..=b'9' | b'-' => {
+                let number = number(data.get(at..)?);
+                let end = at + number.len();
+                if digits(number.as_bytes()).is_some_and(|digits| digits.len() == number.len()) {
+                    match numbers.iter().position(|place| *place == at) {
+                        Some(place) => hole(&mut pieces, Piece::Number(place), at, end),
+                        None if passed_over.contains(&name) => hole(&mut pieces, Piece::AnyNumber, at, end),
+                        None => {}
+                    }
+                }
+                (name, at) = ("", end);
+            }
+            b' ' | b'\t' => {
+                let rest = data.get(at..)?.trim_start_matches(BLANKS);
+                let end = data.len() - rest.len();
+                if rest.starts_with('}') {
+                    hole(&mut pieces, Piece::Padding, at, end);
+                }
+                at = end;
+            }
+            b':' => at = start,
+            _ => (name, at) = ("", start),
         }
     }
-    None
+    pieces.push(Piece::Literal(data.as_bytes().get(literal..)?.into()));
+    let has = |piece: Piece| pieces.contains(&piece);
+    (has(Piece::Text) && (0..numbers.len()).all(|place| has(Piece::Number(place)))).then_some(pieces)
+}
+
+/// The pieces of a frame's data, and with them what stands around it in the body.
+fn around(in_body: &[u8], data: &str, pieces: &[Piece]) -> Option<Vec<Piece>> {
+    let start = place_of(data.as_bytes(), in_body)?;
+    let (before, after) = (in_body.get(..start)?, in_body.get(start + data.len()..)?);
+    let mut pieces = pieces.to_vec();
+    // A frame's data begins and ends with a literal.
+    if let Some(Piece::Literal(first)) = pieces.first_mut() {
+        *first = [before, first].concat().into();
+    }
+    if let Some(Piece::Literal(last)) = pieces.last_mut() {
+        *last = [last, after].concat().into();
+    }
+    Some(pieces)
+}
+
+/// What stands in the holes of `bytes`, if it has these pieces, and what follows them. The text is `None` if it had
+/// escapes: then it is in `found`.
+fn find<'f>(pieces: &[Piece], bytes: &'f [u8], found: &mut Found) -> Option<(Option<&'f str>, &'f [u8])> {
+    let (mut rest, mut text) = (bytes, None);
+    found.numbers.clear();
+    for piece in pieces {
+        match piece {
+            Piece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
+            Piece::Text => {
+                let (plain, after) = rest.split_at_checked(plain_run(rest))?;
+                if after.starts_with(b"\"") {
+                    (text, rest) = (Some(str::from_utf8(plain).ok()?), after);
+                } else {
+                    rest = unescape(plain, after, &mut found.unescaped)?;
+                }
+            }
+            Piece::Number(place) => {
+                let (digits, after) = rest.split_at_checked(digits(rest)?.len())?;
+                let number = value(digits)?;
+                rest = after;
+                match found.numbers.get_mut(*place) {
+                    Some(known) => *known = number,
+                    None => {
+                        found.numbers.resize(*place, 0);
+                        found.numbers.push(number);
+                    }
+                }
+            }
+            Piece::AnyNumber => rest = rest.get(digits(rest)?.len()..)?,
+            Piece::Word => {
+                let (word, after) = rest.split_at_checked(plain_run(rest))?;
+                rest = word.is_ascii().then_some(after)?;
+            }
+            Piece::Padding => {
+                let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+                rest = rest.get(blanks..)?;
+            }
+        }
+    }
+    Some((text, rest))
+}
+
+/// Where a piece that is not empty stands in the bytes that it was taken from.
+fn place_of(piece: &[u8], bytes: &[u8]) -> Option<usize> {
+    let place = (piece.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+    let is_there = !piece.is_empty() && bytes.get(place..)?.get(..piece.len())? == piece;
+    is_there.then_some(place)
 }
 
 /// The inside of a JSON string, from its first byte to its quote, as it stands.
 fn string(inside: &str) -> Option<&str> {
     let mut end = 0;
     loop {
-        end += memchr2(b'"', b'\\', inside.as_bytes().get(end..)?)?;
+        end += plain_run(inside.as_bytes().get(end..)?);
         match inside.as_bytes().get(end)? {
             b'"' => return inside.get(..end),
-            _ => end += 2,
+            b'\\' => end += 2,
+            _ => return None,
         }
     }
 }
 
-/// The inside of a JSON string up to its quote or its first escape, and what follows.
-fn plain(inside: &str) -> Option<(&str, &str)> {
-    inside.split_at_checked(memchr2(b'"', b'\\', inside.as_bytes())?)
-}
-
-/// Writes out the inside of a JSON string, and gives what follows. `None` for what is no text.
-fn unescape<'f>(inside: &'f str, text: &mut String) -> Option<&'f str> {
+/// Writes out the inside of a JSON string, which begins with `plain`, and gives what follows it. `None` for what is
+/// no text, but for bytes that are no UTF-8.
+fn unescape<'f>(mut plain: &'f [u8], mut after: &'f [u8], text: &mut Vec<u8>) -> Option<&'f [u8]> {
     text.clear();
-    let mut rest = inside;
     loop {
-        // Between escapes there is little: a search would not pay.
-        let end = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\'))?;
-        let (plain, after) = rest.split_at_checked(end)?;
-        text.push_str(plain);
-        if after.starts_with('"') {
-            return Some(after);
-        }
-        let (character, after) = first_escape(after)?;
-        text.push(character);
-        rest = after;
+        text.extend_from_slice(plain);
+        let rest = match *after {
+            [b'"', ..] => return Some(after),
+            [b'\\', letter @ (b'"' | b'\\' | b'/'), ref after @ ..] => {
+                text.push(letter);
+                after
+            }
+            [b'\\', b'n', ref after @ ..] => {
+                text.push(b'\n');
+                after
+            }
+            [b'\\', ..] => {
+                let (character, length) = first_escape(after)?;
+                text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                after.get(length..)?
+            }
+            _ => return None,
+        };
+        (plain, after) = rest.split_at_checked(plain_run(rest))?;
     }
 }
 
-/// A whole number without a sign, as JSON spells it.
-fn number(text: &str) -> Option<&str> {
-    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let number = text.get(..end)?;
-    (number == "0" || !number.starts_with('0')).then_some(number).filter(|number| !number.is_empty())
+/// A number at the start, in whatever form.
+fn number(text: &str) -> &str {
+    let end = text.find(|character: char| !matches!(character, '0'..='9' | '-' | '+' | '.' | 'e' | 'E'));
+    text.get(..end.unwrap_or(text.len())).unwrap_or_default()
 }
 
-/// Whether the inside of a string is one for every reader, as it stands.
-fn is_word(inside: &str) -> bool {
-    inside.bytes().all(|byte| byte >= b' ' && byte != b'\\')
+/// A whole number without a sign at the start, as JSON spells it.
+fn digits(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
+    let digits = bytes.get(..end)?;
+    (matches!(digits, b"0") || !matches!(digits, [] | [b'0', ..])).then_some(digits)
 }
 
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+fn value(digits: &[u8]) -> Option<u64> {
+    let digit = |value: u64, digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    digits.iter().try_fold(0, digit)
 }
 
-const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
+/// Others are line ends, too, and may end a frame.
+const BLANKS: [char; 2] = [' ', '\t'];
 
 /// A turn has a text, a reasoning and perhaps calls at once.
 const MOST_SHAPES: usize = 4;
@@ -321,31 +382,34 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::{frame::Framer, json_text::JsonText, ndjson::NdjsonFramer, sse::SseFramer};
 
     #[derive(Deserialize)]
     struct Delta<'a> {
         #[serde(borrow)]
         text: JsonText<'a>,
-        #[serde(borrow)]
-        object: Option<&'a RawValue>,
+        /// Numbers that are read.
+        #[serde(borrow, default)]
+        counts: Vec<&'a RawValue>,
     }
 
     fn frame(data: &str) -> Frame<'_> {
-        Frame { event: "delta", data }
+        Frame::new("delta", data)
     }
 
     /// Has read one frame the long way.
     fn learned(data: &str) -> HotFrames<u8> {
         let mut hot = HotFrames::new(&["n", "pad"]);
         let delta: Delta<'_> = serde_json::from_str(data).unwrap();
-        hot.learn(frame(data), delta.text.as_str().unwrap(), delta.object.map(RawValue::get), 7);
+        let numbers = delta.counts.iter().map(|raw| raw.get()).collect();
+        hot.learn(frame(data), Lesson::new(7, delta.text.as_str().unwrap()).with_numbers(numbers));
         hot
     }
 
     fn text(hot: &mut HotFrames<u8>, data: &str) -> Option<String> {
         let HotFrame { meaning, text, .. } = hot.recognise(frame(data))?;
         assert_eq!(*meaning, 7);
-        Some(text.as_str().unwrap().to_owned())
+        Some(text.to_owned())
     }
 
     #[test]
@@ -375,6 +439,7 @@ mod tests {
             "a\"",
             "\"",
             "a\\\\\\\"",
+            "\\n\u{1}",
         ];
         let mut hot = learned(r#"{"a":[1,{"text":"no"}],"text":"first","b":null}"#);
         let mut recognised = 0;
@@ -388,7 +453,7 @@ mod tests {
                 assert_eq!(Some(&*quick), slow.text.as_str(), "{data}");
             }
         }
-        assert_eq!(recognised, 13);
+        assert_eq!(recognised, 12);
     }
 
     #[test]
@@ -411,13 +476,13 @@ mod tests {
                 assert_eq!(text(&mut hot, &other), None, "{other}");
             }
         }
-        assert_eq!(hot.recognise(Frame { event: "other", data }).map(|hot| *hot.meaning), None);
+        assert_eq!(hot.recognise(Frame::new("other", data)).map(|hot| *hot.meaning), None);
     }
 
     #[test]
     fn numbers_words_and_padding_that_nobody_reads_may_change() {
         let mut hot = learned(r#"{"n":9,"text":"t","pad":"x" }"#);
-        for data in [r#"{"n":10,"text":"t","pad":""}"#, r#"{"n":0,"text":"t","pad":"éé"    }"#] {
+        for data in [r#"{"n":10,"text":"t","pad":""}"#, r#"{"n":0,"text":"t","pad":"e e"    }"#] {
             assert_eq!(text(&mut hot, data).as_deref(), Some("t"), "{data}");
         }
         for data in [
@@ -425,6 +490,7 @@ mod tests {
             r#"{"n":,"text":"t","pad":""}"#,
             r#"{"n":1.5,"text":"t","pad":""}"#,
             r#"{"n":1,"text":"t","pad":"\n"}"#,
+            r#"{"n":1,"text":"t","pad":"é"}"#,
             "{\"n\":1,\"text\":\"t\",\"pad\":\"\n\"}",
         ] {
             assert_eq!(text(&mut hot, data), None, "{data}");
@@ -444,23 +510,92 @@ mod tests {
     fn a_text_that_had_escapes_is_not_learned() {
         let data = r#"{"text":"a\n"}"#;
         let mut hot = HotFrames::new(&[]);
-        hot.learn(frame(data), "a\n", None, 7);
+        hot.learn(frame(data), Lesson::new(7, "a\n"));
         assert_eq!(text(&mut hot, data), None);
     }
 
     #[test]
-    fn an_object_that_is_read_by_itself_is_handed_out_as_it_stands() {
-        let mut hot = learned(r#"{"x":{"object":{"a":1}},"text":"t","object":{"a":1},"b":[]}"#);
-        for object in ["{}", r#"{"a":{"b":"}\"{"},"c":[{}]}"#, "{]}"] {
-            let data = format!(r#"{{"x":{{"object":{{"a":1}}}},"text":"u","object":{object},"b":[]}}"#);
-            let found = hot.recognise(frame(&data)).unwrap();
-            assert_eq!((found.text.as_str(), found.object), (Some("u"), Some(object)));
+    fn numbers_that_are_read_are_handed_out_in_the_order_of_the_lesson() {
+        let first = r#"{"counts":[1,20],"text":"t"}"#;
+        let mut hot = HotFrames::new(&[]);
+        hot.learn(
+            frame(first),
+            Lesson::new(7, &first[25..26]).with_numbers(vec![&first[13..15], &first[11..12]]),
+        );
+        let numbers = |hot: &mut HotFrames<u8>, counts: &str| {
+            let data = format!(r#"{{"counts":[{counts}],"text":"u"}}"#);
+            Some(hot.recognise(frame(&data))?.numbers.to_vec())
+        };
+        assert_eq!(numbers(&mut hot, "3,4"), Some(vec![4, 3]));
+        assert_eq!(numbers(&mut hot, "0,18446744073709551615"), Some(vec![u64::MAX, 0]));
+        for counts in
+            ["3", "3,4,5", "3,-4", "03,4", "3,4.0", "3,4e1", "3,", "3,null", "0,18446744073709551616"]
+        {
+            assert_eq!(numbers(&mut hot, counts), None, "{counts}");
         }
-        for object in ["7", "null", "{", r#"{"a":"}"#, "}{", "[{}]", "{}{}"] {
-            let data = format!(r#"{{"x":{{"object":{{"a":1}}}},"text":"u","object":{object},"b":[]}}"#);
-            assert_eq!(text(&mut hot, &data), None, "{data}");
+        for (counts, is_learned) in [("1.05,-2", false), ("1,\"2\"", false), ("1e5", false), ("0", true)] {
+            let data = format!(r#"{{"counts":[{counts}],"text":"t"}}"#);
+            assert_eq!(text(&mut learned(&data), &data).is_some(), is_learned, "{counts}");
         }
-        assert_eq!(text(&mut hot, r#"{"x":{"object":{"a":2}},"text":"u","object":{},"b":[]}"#), None);
+    }
+
+    #[test]
+    fn other_numbers_stand_as_they_are() {
+        let mut hot = learned(r#"{"a":1.05,"b":-3,"n":1.5,"c":[1e5],"text":"t"}"#);
+        let data = r#"{"a":1.05,"b":-3,"n":1.5,"c":[1e5],"text":"u"}"#;
+        assert_eq!(text(&mut hot, data).as_deref(), Some("u"));
+        for (old, new) in [("1.05", "1.06"), ("-3", "-4"), ("1.5", "2.5"), ("1e5", "2e5")] {
+            assert_eq!(text(&mut hot, &data.replace(old, new)), None);
+        }
+    }
+
+    /// Learns the first frame of a body, and recognises as many of the others as there are, in the body.
+    fn in_body<F: Framer>(limit: usize, body: &[u8]) -> Vec<String> {
+        let mut framer = F::new(limit);
+        framer.push(body);
+        let mut hot = HotFrames::new(&["n", "pad"]);
+        let first = framer.next_frame().unwrap().unwrap();
+        let delta: Delta<'_> = serde_json::from_str(first.data).unwrap();
+        hot.learn(first, Lesson::new(7, delta.text.as_str().unwrap()));
+        let mut texts = Vec::new();
+        while let Some((frame, length)) = hot.recognise_ahead(framer.ahead()) {
+            texts.push(frame.text.to_owned());
+            framer.skip(length);
+        }
+        texts
+    }
+
+    #[test]
+    fn a_frame_is_recognised_in_the_body_with_all_that_belongs_to_its_framing() {
+        let frame = |text| format!("event: delta\ndata: {{\"text\":\"{text}\"}}\n\n");
+        let body = [frame("a"), frame("b\\n"), frame("é"), frame("d")].concat();
+        let after = |end: &str| [&body, end].concat().into_bytes();
+        assert_eq!(in_body::<SseFramer>(1000, &after("")), ["b\n", "é", "d"]);
+        for other in [
+            frame("\n"),
+            frame("\r"),
+            frame("\\ud83d"),
+            frame("e").replace("delta", "other"),
+            frame("e").replace("\n\n", "\n"),
+            frame("e").replace("\n\n", "\ndata: 1\n\n"),
+            frame("e").replace("event", ": hello\nevent"),
+        ] {
+            assert_eq!(in_body::<SseFramer>(1000, &after(&other)).len(), 3, "{other}");
+        }
+        let torn = [body.as_bytes(), &frame("é").as_bytes()[..31], b"\xff", b"\"}\n\n"].concat();
+        assert_eq!(in_body::<SseFramer>(1000, &torn).len(), 3);
+        let crlf = body.replace('\n', "\r\n");
+        assert_eq!(in_body::<SseFramer>(1000, crlf.as_bytes()), ["b\n", "é", "d"]);
+        let lines = b"{\"text\":\"a\"}\n{\"text\":\"b\"}\n{\"text\":\"c\"}\n{\"text\":\"d\"}";
+        assert_eq!(in_body::<NdjsonFramer>(1000, lines), ["b", "c"]);
+    }
+
+    #[test]
+    fn a_frame_that_is_larger_than_the_limit_is_not_recognised() {
+        let frame = |text: &str| format!("data: {{\"text\":\"{text}\"}}\n\n");
+        let body = [frame("a"), frame("b"), frame(&"c".repeat(100))].concat();
+        assert_eq!(in_body::<SseFramer>(50, body.as_bytes()), ["b"]);
+        assert_eq!(in_body::<SseFramer>(150, body.as_bytes()).len(), 2);
     }
 
     #[test]
@@ -469,7 +604,7 @@ mod tests {
         let mut hot = HotFrames::new(&[]);
         for index in 0..=MOST_SHAPES {
             let data = data(index);
-            hot.learn(frame(&data), &data[data.len() - 3..data.len() - 2], None, 7);
+            hot.learn(frame(&data), Lesson::new(7, &data[data.len() - 3..data.len() - 2]));
         }
         let known = |hot: &mut _| {
             (0..=MOST_SHAPES).filter(|index| text(hot, &data(*index)).is_some()).collect::<Vec<_>>()
@@ -482,7 +617,7 @@ mod tests {
         let mut hot = HotFrames::new(&[]);
         for index in 0..100 {
             let data = format!(r#"{{"index":{index},"text":"t"}}"#);
-            hot.learn(frame(&data), &data[data.len() - 3..data.len() - 2], None, 7);
+            hot.learn(frame(&data), Lesson::new(7, &data[data.len() - 3..data.len() - 2]));
         }
         assert_eq!(text(&mut hot, r#"{"index":15,"text":"t"}"#).as_deref(), Some("t"));
         assert_eq!(text(&mut hot, r#"{"index":99,"text":"t"}"#), None);

@@ -12,6 +12,8 @@ use serde::{
     de::{self, Unexpected, Visitor},
 };
 
+use crate::scan::plain_run;
+
 /// The text of one JSON string, which may hold unpaired surrogates.
 ///
 /// It borrows from the JSON where that is possible, and short texts that had escapes lie inline, so that
@@ -54,7 +56,15 @@ pub struct SurrogateJoiner {
     held: Option<u16>,
 }
 
-impl JsonText<'_> {
+impl<'a> JsonText<'a> {
+    /// The text, if it was borrowed: it stood in the JSON as it is.
+    pub fn as_borrowed(&self) -> Option<&'a str> {
+        match self.0 {
+            Text::Borrowed(text) => Some(text),
+            Text::Owned(_) | Text::Wtf8(_) => None,
+        }
+    }
+
     /// The text, or `None` if it holds unpaired surrogates.
     pub fn as_str(&self) -> Option<&str> {
         match &self.0 {
@@ -219,23 +229,19 @@ impl<'de> Visitor<'de> for TextVisitor {
 fn rest_behind<'t>(inner: &str, text: &'t str) -> Option<&'t str> {
     let (mut inner, mut text) = (inner, text);
     loop {
-        // Arguments are full of escapes, and between two of them there is little: a search would not pay.
-        let same = inner.bytes().zip(text.bytes());
-        let length = same.take_while(|(inner, text)| inner == text && *inner != b'\\').count();
-        let (escaped, rest) = (inner.get(length..)?, text.get(length..)?);
+        let (plain, escaped) = inner.split_at_checked(plain_run(inner.as_bytes()))?;
+        let rest = text.strip_prefix(plain)?;
         if escaped.is_empty() {
             return Some(rest);
         }
-        let (character, after) = first_escape(escaped)?;
-        (inner, text) = (after, rest.strip_prefix(character)?);
+        let (character, length) = first_escape(escaped.as_bytes())?;
+        (inner, text) = (escaped.get(length..)?, rest.strip_prefix(character)?);
     }
 }
 
-/// The character of the escape at the start, and what follows it.
-pub(crate) fn first_escape(escaped: &str) -> Option<(char, &str)> {
-    let (&[b'\\', letter], after) = (escaped.as_bytes().first_chunk()?, escaped.get(2..)?) else {
-        return None;
-    };
+/// The character of the escape at the start, and how many bytes spell it.
+pub(crate) fn first_escape(escaped: &[u8]) -> Option<(char, usize)> {
+    let &[b'\\', letter] = escaped.first_chunk()? else { return None };
     let character = match letter {
         b'"' | b'\\' | b'/' => char::from(letter),
         b'b' => '\u{8}',
@@ -244,25 +250,29 @@ pub(crate) fn first_escape(escaped: &str) -> Option<(char, &str)> {
         b'r' => '\r',
         b't' => '\t',
         b'u' => {
-            let (first, after) = code_unit(after)?;
+            let first = code_unit(escaped)?;
             if let Some(character) = char::from_u32(first.into()) {
-                return Some((character, after));
+                return Some((character, ESCAPED_UNIT_BYTES));
             }
-            let (second, after) = code_unit(after.strip_prefix("\\u")?)?;
+            let second = code_unit(escaped.get(ESCAPED_UNIT_BYTES..)?)?;
             let character = char::decode_utf16([first, second]).next()?.ok()?;
-            return Some((character, after));
+            return Some((character, 2 * ESCAPED_UNIT_BYTES));
         }
         _ => return None,
     };
-    Some((character, after))
+    Some((character, 2))
 }
 
-fn code_unit(digits: &str) -> Option<(u16, &str)> {
-    let (digits, after) = digits.split_at_checked(4)?;
-    // A sign is no digit, but `from_str_radix` takes one.
-    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    Some((u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)?, after))
+/// The UTF-16 code unit of the `\u` escape at the start.
+fn code_unit(escaped: &[u8]) -> Option<u16> {
+    let digits = escaped.get(..ESCAPED_UNIT_BYTES)?.strip_prefix(b"\\u")?;
+    digits.iter().try_fold(0, |unit, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | u16::try_from(digit).ok()?)
+    })
 }
+
+const ESCAPED_UNIT_BYTES: usize = 6;
 
 /// False for bytes that came straight from a body that is not UTF-8: serde_json does not check those.
 fn is_wtf8(bytes: &[u8]) -> bool {

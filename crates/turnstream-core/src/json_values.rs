@@ -20,10 +20,10 @@ use crate::{
 /// # use turnstream_core::{Frame, Framer, JsonValuesFramer};
 /// let mut framer = JsonValuesFramer::new(1024);
 /// framer.push(b"[{\"a\": 1},\n{\"b\": \"]");
-/// assert_eq!(framer.next_frame(), Some(Ok(Frame { event: "", data: "{\"a\": 1}" })));
+/// assert_eq!(framer.next_frame(), Some(Ok(Frame::new("", "{\"a\": 1}"))));
 /// assert_eq!(framer.next_frame(), None);
 /// framer.push(b"}\"}\n]");
-/// assert_eq!(framer.next_frame(), Some(Ok(Frame { event: "", data: "{\"b\": \"]}\"}" })));
+/// assert_eq!(framer.next_frame(), Some(Ok(Frame::new("", "{\"b\": \"]}\"}"))));
 /// assert_eq!(framer.next_frame(), None);
 /// assert_eq!(framer.finish(), None);
 /// ```
@@ -281,7 +281,7 @@ impl JsonValuesFramer {
     fn lend(&self, value: Range<usize>) -> Result<Frame<'_>, FrameError> {
         let bytes = self.bytes.get(value).unwrap_or_default();
         let data = str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error))?;
-        Ok(Frame { event: "", data })
+        Ok(Frame::new("", data))
     }
 }
 

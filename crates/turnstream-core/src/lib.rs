@@ -49,7 +49,7 @@ pub use event::{
 };
 pub use fallback::Fallback;
 pub use frame::{Frame, FrameError, Framer};
-pub use hot::{HotFrame, HotFrames};
+pub use hot::{HotFrame, HotFrames, Lesson};
 pub use ids::IdForm;
 pub use json_text::{JsonText, SurrogateJoiner};
 pub use json_values::JsonValuesFramer;

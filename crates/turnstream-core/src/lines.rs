@@ -95,6 +95,31 @@ impl LineBuffer {
         Ok(Some(line))
     }
 
+    /// What comes next, at most `most` bytes, if that is the start of a line of which nothing was looked at.
+    #[inline]
+    pub(crate) fn ahead(&self, most: usize) -> &[u8] {
+        if self.at_body_start || self.searched != self.line_start {
+            return &[];
+        }
+        let ahead = self.bytes.get(self.line_start..).unwrap_or_default();
+        let ahead = ahead.strip_prefix(b"\n").filter(|_| self.after_cr).unwrap_or(ahead);
+        ahead.get(..most).unwrap_or(ahead)
+    }
+
+    /// Gives out whole lines, so many bytes of [`ahead`](Self::ahead).
+    #[inline]
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        let line_feed = self.after_cr && self.bytes.get(self.line_start) == Some(&b'\n');
+        self.line_start += bytes + usize::from(line_feed);
+        self.searched = self.line_start;
+        self.after_cr = self.line_start.checked_sub(1).and_then(|last| self.bytes.get(last)) == Some(&b'\r');
+    }
+
+    /// Where the next line begins, if all of the last one's end has come.
+    pub(crate) fn given_out(&self) -> usize {
+        self.line_start
+    }
+
     /// At the end of the body: the last line, if nothing ended it. It is empty if the body ended with a line
     /// end.
     pub(crate) fn last_line(&mut self) -> Range<usize> {

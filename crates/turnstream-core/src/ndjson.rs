@@ -17,11 +17,11 @@ use crate::{
 /// # use turnstream_core::{Frame, Framer, NdjsonFramer};
 /// let mut framer = NdjsonFramer::new(1024);
 /// framer.push(b"{\"done\":false}\n{\"do");
-/// assert_eq!(framer.next_frame(), Some(Ok(Frame { event: "", data: "{\"done\":false}" })));
+/// assert_eq!(framer.next_frame(), Some(Ok(Frame::new("", "{\"done\":false}"))));
 /// assert_eq!(framer.next_frame(), None);
 /// framer.push(b"ne\":true}");
 /// assert_eq!(framer.next_frame(), None);
-/// assert_eq!(framer.finish(), Some(Ok(Frame { event: "", data: "{\"done\":true}" })));
+/// assert_eq!(framer.finish(), Some(Ok(Frame::new("", "{\"done\":true}"))));
 /// ```
 pub struct NdjsonFramer {
     limit: usize,
@@ -80,6 +80,17 @@ impl Framer for NdjsonFramer {
         }
     }
 
+    #[inline]
+    fn ahead(&self) -> &[u8] {
+        let is_known = matches!(self.body, Body::Lines) && !self.ended;
+        if is_known { self.lines.ahead(self.limit) } else { &[] }
+    }
+
+    #[inline]
+    fn skip(&mut self, bytes: usize) {
+        self.lines.skip(bytes);
+    }
+
     fn finish(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
         match self.advance() {
             Some(Ok(line)) => return Some(self.lend(line)),
@@ -125,10 +136,11 @@ impl NdjsonFramer {
     }
 
     fn lend(&self, line: Range<usize>) -> Result<Frame<'_>, FrameError> {
+        let start = line.start;
         let bytes = self.lines.bytes(line);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let data = str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error))?;
-        Ok(Frame { event: "", data })
+        Ok(Frame { event: "", data, in_body: self.lines.bytes(start..self.lines.given_out()) })
     }
 }
 

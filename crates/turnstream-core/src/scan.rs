@@ -37,7 +37,7 @@ impl JsonScanner {
         loop {
             match self.state {
                 // Nearly all bytes of a long text lie inside strings and change nothing.
-                State::String(_) => rest = rest.get(plain_run(rest)..).unwrap_or_default(),
+                State::String(_) => rest = behind_plain(rest),
                 State::Invalid => return,
                 _ => {}
             }
@@ -286,21 +286,43 @@ impl Nesting {
     }
 }
 
+/// What follows the part of a string that changes nothing. Escapes belong to it, if they are whole and have two bytes.
+fn behind_plain(mut bytes: &[u8]) -> &[u8] {
+    loop {
+        bytes = bytes.get(plain_run(bytes)..).unwrap_or_default();
+        match bytes {
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => bytes = after,
+            _ => return bytes,
+        }
+    }
+}
+
 /// How many bytes at the start of `bytes` stay inside a string and mean nothing to the syntax.
 pub(crate) fn plain_run(bytes: &[u8]) -> usize {
-    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    // Whole blocks are tested without an early exit, which the compiler turns into vector instructions.
-    let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
-    let plain_blocks = blocks
-        .iter()
-        .take_while(|block| !block.iter().fold(false, |found, &byte| found | is_special(byte)))
-        .count();
-    let plain = plain_blocks * BLOCK_BYTES;
-    bytes.iter().skip(plain).position(|&byte| is_special(byte)).map_or(bytes.len(), |more| plain + more)
+    let (words, rest) = bytes.as_chunks();
+    for (count, word) in words.iter().enumerate() {
+        let special = special_bytes(u64::from_le_bytes(*word));
+        if special != 0 {
+            return count * WORD_BYTES + special.trailing_zeros() as usize / 8;
+        }
+    }
+    let is_special = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\');
+    let plain = words.len() * WORD_BYTES;
+    plain + rest.iter().position(is_special).unwrap_or(rest.len())
+}
+
+/// The highest bit of the lowest byte of a word that is a quote, a backslash or a control character. Higher bits may
+/// be set behind it; none is, if the word has no such byte.
+fn special_bytes(word: u64) -> u64 {
+    const LOWEST_BITS: u64 = u64::from_ne_bytes([1; WORD_BYTES]);
+    // A byte that is less than `least` borrows from the next one, and its own highest bit was not set.
+    let less_than = |word: u64, least: u8| word.wrapping_sub(LOWEST_BITS * u64::from(least)) & !word;
+    let equal_to = |byte: u8| less_than(word ^ (LOWEST_BITS * u64::from(byte)), 1);
+    (less_than(word, 0x20) | equal_to(b'"') | equal_to(b'\\')) & (LOWEST_BITS * 0x80)
 }
 
 const LEVELS_A_WORD: usize = u64::BITS as usize;
-const BLOCK_BYTES: usize = 16;
+const WORD_BYTES: usize = size_of::<u64>();
 
 #[cfg(test)]
 mod tests {

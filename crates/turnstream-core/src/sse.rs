@@ -26,7 +26,7 @@ use crate::{
 /// framer.push(b": hello\n\nevent: ping\ndata: {\"a\"");
 /// assert_eq!(framer.next_frame(), None);
 /// framer.push(b":1}\n\n");
-/// assert_eq!(framer.next_frame(), Some(Ok(Frame { event: "ping", data: "{\"a\":1}" })));
+/// assert_eq!(framer.next_frame(), Some(Ok(Frame::new("ping", "{\"a\":1}"))));
 /// assert_eq!(framer.next_frame(), None);
 /// assert_eq!(framer.finish(), None);
 /// ```
@@ -50,6 +50,8 @@ pub struct SseFramer {
     takes_bare_json: bool,
     /// The block that is being read is bare JSON.
     is_bare: bool,
+    /// Where the block that is being read begins, once it has begun; nowhere any more, if more was pushed since.
+    block_start: Option<usize>,
 }
 
 /// The limit counts a frame's data so far and the line that is being read, together. A comment or an ignored
@@ -72,6 +74,7 @@ impl Framer for SseFramer {
             ended: false,
             takes_bare_json: false,
             is_bare: false,
+            block_start: None,
         }
     }
 
@@ -88,6 +91,7 @@ impl Framer for SseFramer {
         if matches!(self.data, Data::Line(_)) {
             self.join(None);
         }
+        self.block_start = self.block_start.map(|_| usize::MAX);
         if !matches!(self.data, Data::Joined) && self.joined.capacity() > KEPT_BYTES {
             self.joined = Vec::new();
         }
@@ -96,14 +100,25 @@ impl Framer for SseFramer {
 
     fn next_frame(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
         match self.advance()? {
-            Ok(data) => Some(self.lend(data)),
+            Ok(block) => Some(self.lend(block)),
             Err(error) => Some(Err(error)),
         }
     }
 
+    #[inline]
+    fn ahead(&self) -> &[u8] {
+        let at_block_start = self.block_start.is_none() && !self.ended;
+        if at_block_start { self.lines.ahead(self.limit) } else { &[] }
+    }
+
+    #[inline]
+    fn skip(&mut self, bytes: usize) {
+        self.lines.skip(bytes);
+    }
+
     fn finish(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
         match self.advance() {
-            Some(Ok(data)) => return Some(self.lend(data)),
+            Some(Ok(block)) => return Some(self.lend(block)),
             Some(Err(error)) => return Some(Err(error)),
             None if self.ended => return None,
             None => {}
@@ -113,8 +128,8 @@ impl Framer for SseFramer {
         if !line.is_empty() {
             self.read_line(line);
         }
-        let data = self.end_block()?;
-        Some(self.lend(data))
+        let block = self.end_block()?;
+        Some(self.lend(block))
     }
 
     fn foreign(&self) -> Option<&[u8]> {
@@ -153,16 +168,17 @@ impl SseFramer {
     }
 
     /// Reads lines up to the end of the next block that has data.
-    fn advance(&mut self) -> Option<Result<Data, FrameError>> {
+    fn advance(&mut self) -> Option<Result<Block, FrameError>> {
         while !self.ended {
             let room = self.limit.saturating_sub(self.data_bytes());
             match self.lines.next_line(room) {
                 Ok(line) => {
                     let line = line?;
                     if !line.is_empty() {
+                        self.block_start = self.block_start.or(Some(line.start));
                         self.read_line(line);
-                    } else if let Some(data) = self.end_block() {
-                        return Some(Ok(data));
+                    } else if let Some(block) = self.end_block() {
+                        return Some(Ok(block));
                     }
                 }
                 Err(TooLong) => {
@@ -230,16 +246,18 @@ impl SseFramer {
     }
 
     /// Ends the block, and gives its data unless all of its data lines are empty.
-    fn end_block(&mut self) -> Option<Data> {
+    fn end_block(&mut self) -> Option<Block> {
+        let start = self.block_start.take();
         mem::swap(&mut self.event, &mut self.lent_event);
         self.event.clear();
         self.is_bare = false;
         let data = mem::replace(&mut self.data, Data::Absent);
         let has_text = self.bytes_of(&data).iter().any(|&byte| byte != b'\n');
-        has_text.then_some(data)
+        let in_body = start.unwrap_or(usize::MAX)..self.lines.given_out();
+        has_text.then_some(Block { data, in_body })
     }
 
-    fn lend(&mut self, data: Data) -> Result<Frame<'_>, FrameError> {
+    fn lend(&mut self, Block { data, in_body }: Block) -> Result<Frame<'_>, FrameError> {
         let text = utf8;
         // The same few names come again and again, and need to be looked at once.
         let name = match self.lent_event == self.name.as_bytes() {
@@ -250,7 +268,7 @@ impl SseFramer {
             }),
         };
         let data = text(self.bytes_of(&data))?;
-        name.map(|()| Frame { data, event: &self.name })
+        name.map(|()| Frame { data, event: &self.name, in_body: self.lines.bytes(in_body) })
     }
 
     fn bytes_of(&self, data: &Data) -> &[u8] {
@@ -295,6 +313,14 @@ fn starts_a_field(body: &[u8]) -> bool {
     let torn = lines.next().unwrap_or_default();
     ["data:", "event:", "id:", "retry:"].iter().any(|field| field.as_bytes().starts_with(torn))
         && lines.all(|line| matches!(line, [] | [b':', ..]))
+}
+
+/// A block that has ended, and has data.
+#[derive(Debug)]
+struct Block {
+    data: Data,
+    /// Where all of it is in the line buffer, if it is there.
+    in_body: Range<usize>,
 }
 
 /// Where a block's data is.

@@ -18,7 +18,7 @@ use crate::{
 /// for body in ["data: {\"a\":1}\n\n", "[{\"a\":1}", " {\"a\":1}", ": hello\n\n{\"a\":1}\n\n"] {
 ///     let mut framer = SseOrJsonFramer::new(1024);
 ///     framer.push(body.as_bytes());
-///     assert_eq!(framer.next_frame(), Some(Ok(Frame { event: "", data: "{\"a\":1}" })));
+///     assert_eq!(framer.next_frame(), Some(Ok(Frame::new("", "{\"a\":1}"))));
 /// }
 /// ```
 #[derive(Debug)]
@@ -74,6 +74,24 @@ impl Framer for SseOrJsonFramer {
             Body::Sse(sse) => sse.next_frame(),
             Body::Json(json) => json.next_frame(),
             Body::Unknown(_) => None,
+        }
+    }
+
+    #[inline]
+    fn ahead(&self) -> &[u8] {
+        match &self.body {
+            Body::Sse(sse) => sse.ahead(),
+            Body::Json(json) => json.ahead(),
+            Body::Unknown(_) => &[],
+        }
+    }
+
+    #[inline]
+    fn skip(&mut self, bytes: usize) {
+        match &mut self.body {
+            Body::Sse(sse) => sse.skip(bytes),
+            Body::Json(json) => json.skip(bytes),
+            Body::Unknown(_) => {}
         }
     }
 

@@ -13,14 +13,14 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, Frame, HotFrame, HotFrames,
-    Interpret, JsonText, Key, Ledger, Limits, PartIndex, RawFields, RawJson, Reason, Rules, Text, is_json,
+    Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, Frame, HotFrame, Interpret,
+    JsonText, Key, Ledger, Lesson, Limits, PartIndex, RawFields, RawJson, Reason, Rules, Text, is_json,
 };
 
 use crate::{WIRE, error};
 use arguments::ArgumentWriter;
 use chunk::{Candidate, Chunk, FunctionCall, Part, is_true, raw_candidate, raw_part};
-use usage::{Counts, Report};
+use usage::{Counts, Report, ReportShape};
 
 /// A call is finished with its part, or with the terminator of its pieces; a turn, at a clean end of the body
 /// after a reason. A reason alone ends nothing: some models give one with every frame, and not always the same.
@@ -29,13 +29,6 @@ pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::Marker, BodyEnd::Finis
 /// Interprets the frames of one turn.
 #[derive(Debug)]
 pub(crate) struct Responses {
-    hot: HotFrames<Voice>,
-    reply: Reply,
-}
-
-/// What is known of one turn between its frames.
-#[derive(Debug)]
-struct Reply {
     limits: Limits,
     /// The texts that are coming: the next piece of the same kind belongs to the same part.
     run: Option<(PartIndex, Voice)>,
@@ -50,6 +43,13 @@ struct Reply {
     /// The sources that have been given out: they are said again with every frame.
     cited: HashSet<Box<str>>,
     cited_bytes: usize,
+}
+
+/// A piece of text or of a thought, and the token counts beside it: the frames that come in great numbers.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    voice: Voice,
+    report: ReportShape,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ struct Marks<'a> {
 impl Responses {
     /// The interpreter of one turn.
     pub(crate) fn new(limits: Limits) -> Self {
-        let reply = Reply {
+        Self {
             limits,
             run: None,
             last_text: None,
@@ -90,29 +90,48 @@ impl Responses {
             is_cut: false,
             cited: HashSet::new(),
             cited_bytes: 0,
-        };
-        Self { hot: HotFrames::new(&[]), reply }
+        }
     }
 }
 
 impl Interpret for Responses {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        let Self { hot, reply } = self;
-        // The token counts change with every frame. Where they are no JSON the frame is none, either.
-        if let Some(HotFrame { meaning: voice, text, object: usage, .. }) = hot.recognise(frame)
-            && let Ok(usage) = usage.map(serde_json::from_str::<Report>).transpose()
-        {
-            reply.usage(usage.unwrap_or_default(), ledger);
-            reply.text(*voice, &text, ledger);
-            return Ok(());
+    type Hot = Piece;
+
+    // The sum of the counts, and those of each modality.
+    const PASSED_OVER: &'static [&'static str] = &["totalTokenCount", "tokenCount"];
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Piece>>, BadFrame> {
+        match serde_json::from_str::<Chunk<'_>>(frame.data) {
+            Ok(chunk) if chunk.is_known() || chunk.has_error() => {
+                // Read leniently: it is no reason to lose a turn.
+                let report = chunk.usage_metadata.and_then(|usage| serde_json::from_str(usage.get()).ok());
+                let report = report.unwrap_or_default();
+                self.chunk(&chunk, &report, frame.data, ledger);
+                Ok(chunk.lesson(&report))
+            }
+            Ok(_) => {
+                ledger.news(frame.event, frame.data);
+                Ok(None)
+            }
+            Err(problem) => self.odd_frame(frame, problem, ledger).map(|()| None),
         }
-        reply.read(frame, hot, ledger)
+    }
+
+    fn hot(&mut self, hot: HotFrame<'_, Piece>, ledger: &mut Ledger) -> bool {
+        let Piece { voice, report } = hot.meaning;
+        self.usage(report.with(hot.numbers), ledger);
+        self.text(*voice, &hot.text.into(), ledger);
+        true
     }
 
     fn body_ended(&mut self, ledger: &mut Ledger) {
-        self.reply.end_run(ledger);
-        if !self.reply.is_cut {
-            self.reply.leave_call(ledger);
+        self.end_run(ledger);
+        if !self.is_cut {
+            self.leave_call(ledger);
         }
     }
 
@@ -121,32 +140,8 @@ impl Interpret for Responses {
     }
 }
 
-impl Reply {
-    /// Reads a frame the long way.
-    fn read(
-        &mut self,
-        frame: Frame<'_>,
-        hot: &mut HotFrames<Voice>,
-        ledger: &mut Ledger,
-    ) -> Result<(), BadFrame> {
-        match serde_json::from_str::<Chunk<'_>>(frame.data) {
-            Ok(chunk) if chunk.is_known() || chunk.has_error() => {
-                if let Some((voice, text)) = chunk.piece() {
-                    let usage = chunk.usage_metadata.map(RawValue::get);
-                    hot.learn(frame, text, usage.filter(|usage| usage.starts_with('{')), voice);
-                }
-                self.chunk(&chunk, frame.data, ledger);
-                Ok(())
-            }
-            Ok(_) => {
-                ledger.news(frame.event, frame.data);
-                Ok(())
-            }
-            Err(problem) => self.odd_frame(frame, problem, hot, ledger),
-        }
-    }
-
-    fn chunk(&mut self, chunk: &Chunk<'_>, data: &str, ledger: &mut Ledger) {
+impl Responses {
+    fn chunk(&mut self, chunk: &Chunk<'_>, report: &Report<'_>, data: &str, ledger: &mut Ledger) {
         if chunk.is_known() {
             let text = |text: &Option<JsonText<'_>>| text.as_ref().map(|text| text.to_lossy().into_owned());
             if self.calls == 0 && self.run.is_none() {
@@ -154,9 +149,7 @@ impl Reply {
                     .turn_started(text(&chunk.response_id).as_deref(), text(&chunk.model_version).as_deref());
             }
         }
-        // Read leniently: it is no reason to lose a turn.
-        let usage = chunk.usage_metadata.and_then(|usage| serde_json::from_str(usage.get()).ok());
-        self.usage(usage.unwrap_or_default(), ledger);
+        self.usage(report.counts(), ledger);
         for (number, candidate) in chunk.candidates.iter().flatten().enumerate() {
             // What is asked for is one answer. Others are the provider's business.
             if candidate.index.get().unwrap_or(0) > 0 {
@@ -175,7 +168,7 @@ impl Reply {
         }
     }
 
-    fn usage(&mut self, report: Report, ledger: &mut Ledger) {
+    fn usage(&mut self, report: Counts, ledger: &mut Ledger) {
         if self.counts.update(report) {
             ledger.usage(self.counts.total());
         }
@@ -452,7 +445,6 @@ impl Reply {
         &mut self,
         frame: Frame<'_>,
         problem: serde_json::Error,
-        hot: &mut HotFrames<Voice>,
         ledger: &mut Ledger,
     ) -> Result<(), BadFrame> {
         let data = frame.data.trim();
@@ -462,7 +454,7 @@ impl Reply {
                     ledger.news(frame.event, element.get());
                     continue;
                 }
-                self.read(Frame { data: element.get(), ..frame }, hot, ledger)?;
+                self.frame(Frame::new(frame.event, element.get()), ledger)?;
             }
             return Ok(());
         }

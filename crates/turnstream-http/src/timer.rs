@@ -2,7 +2,7 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -14,11 +14,14 @@ const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 /// One timer for whatever a turn waits for next, bounded by the turn's total.
 ///
 /// It is armed with every chunk and hardly ever goes off, so arming it only notes the time: the runtime's timer is
-/// moved when it goes off too early, which is once in a timeout and not once in a chunk.
+/// moved when it goes off too early, which is once in a timeout and not once in a chunk. Nor is the runtime's timer
+/// polled again while it would wake the same task.
 #[derive(Default)]
 pub(crate) struct Timer {
     /// Goes off at the armed time or earlier.
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Whom `sleep` wakes.
+    waker: Option<Waker>,
     armed: Option<Instant>,
     total: Option<Instant>,
 }
@@ -46,7 +49,10 @@ impl Timer {
         self.armed = Some(at);
         match &mut self.sleep {
             Some(sleep) if sleep.deadline() <= at => {}
-            Some(sleep) => sleep.as_mut().reset(at),
+            Some(sleep) => {
+                sleep.as_mut().reset(at);
+                self.waker = None;
+            }
             None => self.sleep = Some(Box::pin(sleep_until(at))),
         }
     }
@@ -54,6 +60,11 @@ impl Timer {
     /// Waits for what was armed.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Expired> {
         let (Some(sleep), Some(armed)) = (&mut self.sleep, self.armed) else { return Poll::Pending };
+        let knows_waker = self.waker.as_ref().is_some_and(|known| is_same(known, context.waker()));
+        if knows_waker && !sleep.is_elapsed() {
+            return Poll::Pending;
+        }
+        self.waker = Some(context.waker().clone());
         loop {
             ready!(sleep.as_mut().poll(context));
             if sleep.deadline() >= armed {
@@ -72,6 +83,12 @@ impl Timer {
     pub(crate) fn has_room_for(&self, wait: Duration) -> bool {
         self.total.is_none_or(|total| after(wait) < total)
     }
+}
+
+/// Whether two wakers do the same. [`Waker::will_wake`] takes a clone for another one where the compiler has made
+/// several copies of a table, which then are equal and do not lie in the same place.
+fn is_same(one: &Waker, other: &Waker) -> bool {
+    one.data() == other.data() && one.vtable() == other.vtable()
 }
 
 fn after(wait: Duration) -> Instant {

@@ -383,13 +383,22 @@ impl HttpTurn {
     }
 }
 
+fn is_piece(item: &Result<Event, Error>) -> bool {
+    matches!(item, Ok(Event::TextDelta(_) | Event::ReasoningDelta(_) | Event::CallArgumentFragment(_)))
+}
+
 impl Stream for HttpTurn {
     type Item = Result<Event, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let turn = self.get_mut();
         loop {
-            if let Some(item) = turn.next_item() {
+            // Nearly all events are pieces, and pieces go straight through.
+            if turn.is_released && turn.held.is_empty() && turn.events.peek().is_some_and(is_piece) {
+                return Poll::Ready(turn.events.pop());
+            }
+            let has_items = !(turn.events.is_empty() && turn.held.is_empty());
+            if has_items && let Some(item) = turn.next_item() {
                 return Poll::Ready(Some(item));
             }
             if matches!(turn.state, State::Done) {

@@ -6,8 +6,8 @@
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    Announcement, BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, Interpret,
-    JsonText, Key, Ledger, PartIndex, Reason, Rules, Usage, is_json,
+    Announcement, BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame,
+    Interpret, JsonText, Key, Ledger, Lesson, PartIndex, Reason, Rules, Usage, is_json,
 };
 
 use crate::{WIRE, error};
@@ -24,8 +24,9 @@ pub(crate) struct Lines {
     calls: u64,
 }
 
+/// What the pieces of the reply are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
+pub(crate) enum Voice {
     Text,
     Thinking,
 }
@@ -78,11 +79,19 @@ struct Function<'a> {
 }
 
 impl Interpret for Lines {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+    type Hot = Voice;
+
+    const PASSED_OVER: &'static [&'static str] = &["created_at"];
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Voice>>, BadFrame> {
         // Serde would read a list as a struct, field by field.
         let is_object = frame.data.trim_start().starts_with('{');
         let problem = match serde_json::from_str::<Line<'_>>(frame.data) {
-            Ok(line) if is_object => return self.line(&line, frame, ledger),
+            Ok(line) if is_object => return self.line(&line, frame, ledger).map(|()| line.lesson()),
             Ok(_) => serde_json::Error::custom("it is no object"),
             Err(problem) => problem,
         };
@@ -90,11 +99,40 @@ impl Interpret for Lines {
             return Err(BadFrame::new(LINE, problem));
         }
         ledger.news("", frame.data);
-        Ok(())
+        Ok(None)
+    }
+
+    fn hot(&mut self, hot: HotFrame<'_, Voice>, ledger: &mut Ledger) -> bool {
+        self.say(*hot.meaning, &hot.text.into(), ledger);
+        true
     }
 
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {
         error::in_stream(envelope)
+    }
+}
+
+impl<'a> Line<'a> {
+    /// What lines like this one mean, if it has one piece and nothing else that is read.
+    fn lesson<'l>(&'l self) -> Option<Lesson<'a, Voice>> {
+        let Message { content, thinking, images, tool_calls } = self.message.as_ref()?;
+        let has_more = images.is_some()
+            || tool_calls.is_some()
+            || self.done == Some(true)
+            || self.prompt_eval_count.get().is_some()
+            || self.eval_count.get().is_some()
+            || self.logprobs.is_some()
+            || self.error.is_some();
+        if has_more {
+            return None;
+        }
+        let said = |text: &'l Option<JsonText<'a>>| text.as_ref().filter(|text| !text.is_empty());
+        let (voice, text) = match (said(content), said(thinking)) {
+            (Some(text), None) => (Voice::Text, text),
+            (None, Some(text)) => (Voice::Thinking, text),
+            _ => return None,
+        };
+        Some(Lesson::new(voice, text.as_borrowed()?))
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use turnstream_core::{
     Announcement, BadFrame, BodyEnd, Citation, Closing, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame,
-    HotFrames, InputKind, Interpret, JsonText, Ledger, PartIndex, RawJson, Reason, Rules, is_json,
+    InputKind, Interpret, JsonText, Ledger, Lesson, PartIndex, RawJson, Reason, Rules, is_json,
 };
 
 use crate::{WIRE, error};
@@ -33,56 +33,55 @@ pub(crate) struct CallReplay {
     pub(crate) extra_content: Option<RawJson>,
 }
 
-/// Interprets the chunks of one reply.
-#[derive(Debug)]
-pub(crate) struct Decoder {
-    hot: HotFrames<Piece>,
-    reply: Reply,
-}
-
-/// What is known of one reply between its chunks. It has one text, one reasoning and one refusal part at most.
+/// Interprets the chunks of one reply. It has one text, one reasoning and one refusal part at most.
 #[derive(Debug, Default)]
-struct Reply {
+pub(crate) struct Reply {
     slots: Slots,
     text: Option<PartIndex>,
     refusal: Option<PartIndex>,
     reasoning: Reasoning,
 }
 
-impl Decoder {
-    /// A decoder that keeps at most so many bytes of what goes back with the reasoning.
+impl Reply {
+    /// An interpreter that keeps at most so many bytes of what goes back with the reasoning.
     pub(crate) fn new(replay_bytes: usize) -> Self {
-        let reply = Reply { reasoning: Reasoning::new(replay_bytes), ..Reply::default() };
-        Self { hot: HotFrames::new(&PASSED_OVER), reply }
+        Self { reasoning: Reasoning::new(replay_bytes), ..Self::default() }
     }
 }
 
-impl Interpret for Decoder {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        let Self { hot, reply } = self;
-        if let Some(HotFrame { meaning: piece, text, .. }) = hot.recognise(frame) {
-            reply.piece(*piece, text, ledger);
-            return Ok(());
-        }
+impl Interpret for Reply {
+    type Hot = Piece;
+
+    const PASSED_OVER: &'static [&'static str] = &["created", "obfuscation"];
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Piece>>, BadFrame> {
         if frame.data.trim() == "[DONE]" {
-            reply.reasoning.finish(ledger);
+            self.reasoning.finish(ledger);
             ledger.turn_ended();
-            return Ok(());
+            return Ok(None);
         }
         match serde_json::from_str::<Chunk<'_, JsonText<'_>>>(frame.data) {
             Ok(chunk) => {
-                if let Some((piece, text)) = chunk.piece() {
-                    hot.learn(frame, text, None, piece);
-                }
-                reply.chunk(chunk, frame, ledger)
+                let lesson = chunk.lesson();
+                self.chunk(chunk, frame, ledger)?;
+                Ok(lesson)
             }
-            Err(_) => reply.unusual(frame, ledger),
+            Err(_) => self.unusual(frame, ledger).map(|()| None),
         }
+    }
+
+    fn hot(&mut self, hot: HotFrame<'_, Piece>, ledger: &mut Ledger) -> bool {
+        self.piece(*hot.meaning, hot.text.into(), ledger);
+        true
     }
 
     fn body_ended(&mut self, ledger: &mut Ledger) {
         if ledger.is_settled() {
-            self.reply.reasoning.finish(ledger);
+            self.reasoning.finish(ledger);
         }
     }
 
@@ -349,9 +348,6 @@ impl Reply {
         ledger.citation(Citation::new(part, url, title, raw.into()));
     }
 }
-
-/// Fields of a chunk that say nothing of the turn and may change from chunk to chunk.
-const PASSED_OVER: [&str; 2] = ["created", "obfuscation"];
 
 /// An object that is no chunk: an error in one of the forms without `error`, or news.
 fn other_object<A>(chunk: &Chunk<'_, A>, frame: Frame<'_>, ledger: &mut Ledger) {

@@ -222,8 +222,8 @@ impl Wire for OpenAiChat {
     }
 
     fn decoder(&self) -> Box<dyn Decode> {
-        let decoder = decode::Decoder::new(self.limits.text_bytes);
-        Box::new(SseDecoder::new(decode::RULES, self.limits, decoder))
+        let reply = decode::Reply::new(self.limits.text_bytes);
+        Box::new(SseDecoder::new(decode::RULES, self.limits, reply))
     }
 
     fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Error {

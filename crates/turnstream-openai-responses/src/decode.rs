@@ -8,32 +8,25 @@ mod items;
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
-    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame, HotFrames,
-    Interpret, JsonText, Key, Ledger, Reason, Rules, Text, Usage, is_json,
+    BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame, Interpret, JsonText,
+    Key, Ledger, Lesson, Reason, Rules, Text, Usage, is_json,
 };
 
 use crate::{WIRE, error::in_stream};
-use items::{Items, Place, Seen};
+use items::{ItemBody, Items, Place, Seen};
 
 /// The wire's row of the design's table: a call ends with its item, the turn with its terminal event only.
 pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::Marker, BodyEnd::Cuts);
 
 /// Reads the frames of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Interpreter {
-    hot: HotFrames<Piece>,
     items: Items,
-}
-
-impl Default for Interpreter {
-    fn default() -> Self {
-        Self { hot: HotFrames::new(&PASSED_OVER), items: Items::default() }
-    }
 }
 
 /// A piece of text or of arguments: the frames that come in thousands.
 #[derive(Debug)]
-struct Piece {
+pub(crate) struct Piece {
     /// Of text in this channel, or else of arguments.
     channel: Option<Channel>,
     output_index: Option<u64>,
@@ -42,14 +35,18 @@ struct Piece {
 }
 
 impl Interpret for Interpreter {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
-        if let Some(HotFrame { meaning: piece, text, .. }) = self.hot.recognise(frame) {
-            take_piece(piece, &text, &mut self.items, ledger);
-            return Ok(());
-        }
+    type Hot = Piece;
+
+    const PASSED_OVER: &'static [&'static str] = &["sequence_number", "obfuscation"];
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, Piece>>, BadFrame> {
         // Gateways put it after the terminal event. By itself it ends nothing.
         if frame.data == "[DONE]" {
-            return Ok(());
+            return Ok(None);
         }
         match serde_json::from_str::<Payload<'_>>(frame.data) {
             Ok(read) => {
@@ -61,17 +58,17 @@ impl Interpret for Interpreter {
                         ledger.fail(provider_error(frame.data));
                     }
                     Kind::News => ledger.news(name, frame.data),
-                    kind => {
-                        if let Some(piece) = Piece::of(kind, &read)
-                            && let Some(text) = as_str(&read.delta)
-                        {
-                            self.hot.learn(frame, text, None, piece);
+                    kind => match (Piece::of(kind, &read), &read.delta) {
+                        (Some(piece), Some(delta)) => {
+                            self.piece(&piece, delta, ledger);
+                            return Ok(delta.as_borrowed().map(|text| Lesson::new(piece, text)));
                         }
-                        let taken = self.take(kind, &read, ledger);
-                        return taken.map_err(|problem| BadFrame::new(name, problem));
-                    }
+                        _ => {
+                            let taken = self.take(kind, &read, frame.data, ledger);
+                            taken.map_err(|problem| BadFrame::new(name, problem))?;
+                        }
+                    },
                 }
-                Ok(())
             }
             Err(problem) => {
                 let tag = serde_json::from_str::<Tag<'_>>(frame.data).ok().and_then(|tag| tag.name);
@@ -82,9 +79,14 @@ impl Interpret for Interpreter {
                     Kind::News => return Err(BadFrame::new("unnamed", problem)),
                     _ => return Err(BadFrame::new(name, problem)),
                 }
-                Ok(())
             }
         }
+        Ok(None)
+    }
+
+    fn hot(&mut self, hot: HotFrame<'_, Piece>, ledger: &mut Ledger) -> bool {
+        self.piece(hot.meaning, &hot.text.into(), ledger);
+        true
     }
 
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {
@@ -93,19 +95,27 @@ impl Interpret for Interpreter {
 }
 
 impl Interpreter {
-    /// Takes a frame that is neither news nor an error.
+    /// A piece of text or of arguments came.
+    fn piece(&mut self, piece: &Piece, text: &JsonText<'_>, ledger: &mut Ledger) {
+        let place = Place { output_index: piece.output_index, id: &piece.item_id };
+        match piece.channel {
+            None => ledger.append(&self.items.call_key(place), text),
+            Some(_) if text.is_empty() => {}
+            Some(channel) => {
+                self.items.prose_item(channel, place, ledger).say(channel, piece.index_in, text, ledger);
+            }
+        }
+    }
+
+    /// Takes a frame that is neither news nor an error nor a piece.
     fn take(
         &mut self,
         kind: Kind,
         frame: &Payload<'_>,
+        data: &str,
         ledger: &mut Ledger,
     ) -> Result<(), serde_json::Error> {
         match kind {
-            Kind::Delta(_) | Kind::ArgumentsDelta => {
-                if let (Some(piece), Some(delta)) = (Piece::of(kind, frame), &frame.delta) {
-                    take_piece(&piece, delta, &mut self.items, ledger);
-                }
-            }
             Kind::Done(channel) => {
                 let text = if channel == Channel::Refusal { frame.refusal } else { frame.text };
                 if let Some(text) = text.filter(|text| !matches!(text.get(), "null" | r#""""#)) {
@@ -129,34 +139,29 @@ impl Interpreter {
                 }
             }
             Kind::ItemAdded | Kind::ItemDone => {
-                let raw = frame.item.ok_or_else(|| serde_json::Error::missing_field("item"))?;
+                let item = frame.item.as_ref().ok_or_else(|| serde_json::Error::missing_field("item"))?;
                 let seen = if kind == Kind::ItemAdded { Seen::Added } else { Seen::Done };
-                self.items.take(seen, frame.output_index.get(), raw, ledger)?;
+                self.items.take(seen, frame.output_index.get(), item, || raw_item(data), ledger);
             }
             Kind::Progress => {
-                if let Some(raw) = frame.response {
-                    let response = serde_json::from_str::<Response<'_>>(raw.get())?;
-                    ledger.turn_started(as_str(&response.id), as_str(&response.model));
+                if let Some(response) = &frame.response {
+                    response.name_turn(ledger);
                 }
             }
             Kind::Ended(ending) => {
-                let response = frame.response.map_or("{}", RawValue::get);
-                self.end(ending, &serde_json::from_str(response)?, ledger)?;
+                let nothing = Response::default();
+                self.end(ending, frame.response.as_ref().unwrap_or(&nothing), data, ledger);
             }
-            Kind::Bounds | Kind::Error | Kind::News => {}
+            // Of a delta nothing is left that says anything.
+            Kind::Delta(_) | Kind::ArgumentsDelta | Kind::Bounds | Kind::Error | Kind::News => {}
         }
         Ok(())
     }
 
-    fn end(
-        &mut self,
-        ending: Ending,
-        response: &Response<'_>,
-        ledger: &mut Ledger,
-    ) -> Result<(), serde_json::Error> {
-        ledger.turn_started(as_str(&response.id), as_str(&response.model));
+    fn end(&mut self, ending: Ending, response: &Response<'_>, data: &str, ledger: &mut Ledger) {
+        response.name_turn(ledger);
         // Some servers say `response.completed` and put the truth into the status.
-        let ending = match as_str(&response.status) {
+        let ending = match as_str(&text_of(response.status)) {
             Some("failed") => Ending::Failed,
             Some("cancelled") => Ending::Cancelled,
             Some("incomplete") => Ending::Incomplete,
@@ -170,15 +175,14 @@ impl Interpreter {
                     Some(raw) => provider_error(raw.get()),
                     None => Error::new(ErrorKind::Provider, "the response failed, and no error says why"),
                 });
-                return Ok(());
+                return;
             }
             Ending::Cancelled => {
                 let error = Error::new(ErrorKind::Provider, "the response was cancelled");
-                ledger.fail(error.with_code("cancelled"));
-                return Ok(());
+                return ledger.fail(error.with_code("cancelled"));
             }
         };
-        self.snapshot(ending, response.output.as_deref().unwrap_or_default(), ledger)?;
+        self.snapshot(ending, response.output.as_deref().unwrap_or_default(), data, ledger);
         if let Some(usage) = response.usage {
             ledger.usage(usage_of(usage));
         }
@@ -187,21 +191,15 @@ impl Interpreter {
         }
         ledger.reason(reason, &word);
         ledger.turn_ended();
-        Ok(())
     }
 
     /// Takes what the terminal event says of items that the stream did not, or not to their end.
-    fn snapshot(
-        &mut self,
-        ending: Ending,
-        output: &[&RawValue],
-        ledger: &mut Ledger,
-    ) -> Result<(), serde_json::Error> {
-        for (position, raw) in (0..).zip(output) {
+    fn snapshot(&mut self, ending: Ending, output: &[ItemBody<'_>], data: &str, ledger: &mut Ledger) {
+        for (place, item) in output.iter().enumerate() {
+            let position = u64::try_from(place).unwrap_or(u64::MAX);
             let seen = Seen::Snapshot { position, is_complete: ending == Ending::Completed };
-            self.items.take(seen, None, raw, ledger)?;
+            self.items.take(seen, None, item, || raw_output(data, place), ledger);
         }
-        Ok(())
     }
 }
 
@@ -227,7 +225,7 @@ enum Kind {
 
 /// The kinds of text that an item can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Channel {
+pub(crate) enum Channel {
     Text,
     Refusal,
     Summary,
@@ -305,9 +303,9 @@ struct Payload<'a> {
     #[serde(borrow, default)]
     annotation: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    item: Option<&'a RawValue>,
+    item: Option<ItemBody<'a>>,
     #[serde(borrow, default)]
-    response: Option<&'a RawValue>,
+    response: Option<Response<'a>>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
@@ -318,21 +316,23 @@ struct Tag<'a> {
     name: Option<JsonText<'a>>,
 }
 
-#[derive(Deserialize)]
+/// The response as a whole. Its items are read with it: what they say was mostly said, and is long.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Response<'a> {
-    #[serde(borrow, default)]
-    id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    model: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    status: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow)]
     incomplete_details: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    output: Option<Vec<&'a RawValue>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
+    output: Option<Vec<ItemBody<'a>>>,
+    #[serde(borrow)]
     usage: Option<&'a RawValue>,
 }
 
@@ -372,6 +372,12 @@ impl Payload<'_> {
     }
 }
 
+impl Response<'_> {
+    fn name_turn(&self, ledger: &mut Ledger) {
+        ledger.turn_started(as_str(&text_of(self.id)), as_str(&text_of(self.model)));
+    }
+}
+
 impl Piece {
     fn of(kind: Kind, frame: &Payload<'_>) -> Option<Self> {
         let channel = match kind {
@@ -385,15 +391,30 @@ impl Piece {
     }
 }
 
-fn take_piece(piece: &Piece, text: &JsonText<'_>, items: &mut Items, ledger: &mut Ledger) {
-    let place = Place { output_index: piece.output_index, id: &piece.item_id };
-    match piece.channel {
-        None => ledger.append(&items.call_key(place), text),
-        Some(_) if text.is_empty() => {}
-        Some(channel) => {
-            items.prose_item(channel, place, ledger).say(channel, piece.index_in, text, ledger);
-        }
+/// The item of an item event, as it stands.
+fn raw_item(data: &str) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow)]
+        item: &'a RawValue,
     }
+    serde_json::from_str(data).ok().map(|Event { item }| item)
+}
+
+/// An item of the whole response, as it stands.
+fn raw_output(data: &str, place: usize) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow)]
+        response: Output<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Output<'a> {
+        #[serde(borrow)]
+        output: Vec<&'a RawValue>,
+    }
+    let Event { response } = serde_json::from_str(data).ok()?;
+    response.output.get(place).copied()
 }
 
 fn provider_error(data: &str) -> Error {
@@ -457,9 +478,6 @@ fn settle(key: &Key, whole: Option<&RawValue>, ledger: &mut Ledger) {
 fn as_str<'t>(text: &'t Option<JsonText<'_>>) -> Option<&'t str> {
     text.as_ref().and_then(JsonText::as_str)
 }
-
-/// Fields of a delta that say nothing of the turn and change from frame to frame.
-const PASSED_OVER: [&str; 2] = ["sequence_number", "obfuscation"];
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,7 @@ pub fn decode_pieces<'a>(
 ///
 /// ```
 /// use turnstream_core::{
-///     BodyEnd, Closing, Decode, Interpret, Ledger, Limits, BadFrame, Rules, SseDecoder, Frame,
+///     BodyEnd, Closing, Decode, Interpret, Ledger, Lesson, Limits, BadFrame, Rules, SseDecoder, Frame,
 /// };
 /// use turnstream_testing::conformance::{check_laws, cuts_do_not_matter};
 ///
@@ -55,7 +55,13 @@ pub fn decode_pieces<'a>(
 /// struct OnlyText;
 ///
 /// impl Interpret for OnlyText {
-///     fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), BadFrame> {
+///     type Hot = ();
+///
+///     fn frame<'f>(
+///         &mut self,
+///         frame: Frame<'f>,
+///         ledger: &mut Ledger,
+///     ) -> Result<Option<Lesson<'f, ()>>, BadFrame> {
 ///         match frame.data {
 ///             "[DONE]" => ledger.turn_ended(),
 ///             text => {
@@ -63,7 +69,7 @@ pub fn decode_pieces<'a>(
 ///                 ledger.text(part, &text.into());
 ///             }
 ///         }
-///         Ok(())
+///         Ok(None)
 ///     }
 /// }
 ///

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
-use turnstream_core::{Count, JsonText, RawFields};
+use turnstream_core::{Count, JsonText, Lesson, RawFields};
 
 /// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
 #[derive(Deserialize)]
@@ -27,13 +27,13 @@ pub(super) struct Payload<'a> {
 
 /// A piece of text or of arguments: which, and of which block.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Delta {
+pub(crate) struct Delta {
     pub(super) index: u64,
     pub(super) kind: DeltaKind,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum DeltaKind {
+pub(crate) enum DeltaKind {
     Text,
     Thinking,
     Arguments,
@@ -65,6 +65,16 @@ pub(super) struct AnyDelta<'a> {
     pub(super) container: Option<&'a RawValue>,
 }
 
+impl DeltaKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text_delta",
+            Self::Thinking => "thinking_delta",
+            Self::Arguments => "input_json_delta",
+        }
+    }
+}
+
 impl<'a> Payload<'a> {
     /// The piece of text or of arguments that a `content_block_delta` is.
     pub(super) fn piece(&self) -> Option<(Delta, &JsonText<'a>)> {
@@ -76,6 +86,12 @@ impl<'a> Payload<'a> {
             _ => return None,
         };
         Some((Delta { index, kind }, text.as_ref()?.as_ref()?))
+    }
+
+    /// What frames like this one mean, if it is a piece that was borrowed from it.
+    pub(super) fn lesson(&self) -> Option<Lesson<'a, Delta>> {
+        let (delta, text) = self.piece()?;
+        Some(Lesson::new(delta, text.as_borrowed()?))
     }
 }
 

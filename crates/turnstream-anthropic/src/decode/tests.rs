@@ -374,8 +374,8 @@ fn a_reason_that_is_repeated_looks_only_at_blocks_that_are_open() {
     let mut messages = Messages::new(Limits::default());
     let mut ledger = Ledger::new(RULES, Limits::default());
     for data in body.split_terminator("\n\n").filter_map(|frame| frame.strip_prefix("data: ")) {
-        let frame = Frame { event: "", data };
+        let frame = Frame::new("", data);
         messages.frame(frame, &mut ledger).unwrap();
     }
-    assert_eq!((messages.reply.blocks.len(), messages.reply.open.len()), (2, 0));
+    assert_eq!((messages.blocks.len(), messages.open.len()), (2, 0));
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use turnstream_core::{Citation, Count, JsonText, PartIndex, RawFields, RawJson, Text};
+use turnstream_core::{Citation, Count, JsonText, Lesson, PartIndex, RawFields, RawJson, Text};
 
 #[derive(Deserialize)]
 pub(super) struct BlockStart<'a> {
@@ -68,6 +68,40 @@ pub(super) struct MessageStop<'a> {
     pub(super) stop_reason: Option<JsonText<'a>>,
     #[serde(borrow, rename = "additionalModelResponseFields")]
     pub(super) additional: Option<&'a RawValue>,
+}
+
+/// A piece of text or of arguments: which, and of which block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(super) index: u64,
+    pub(super) kind: PieceKind,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PieceKind {
+    Text,
+    Reasoning,
+    Arguments,
+}
+
+impl<'a> BlockDelta<'a> {
+    /// What frames like this one mean, if it has one piece and nothing else that is read.
+    pub(super) fn lesson(&self) -> Option<Lesson<'a, Piece>> {
+        let Delta { text, tool_use, reasoning_content, citation, tool_result, image } =
+            self.delta.as_ref()?;
+        if citation.is_some() || tool_result.is_some() || image.is_some() {
+            return None;
+        }
+        let (kind, text) = match (text, tool_use, reasoning_content) {
+            (Some(text), None, None) => (PieceKind::Text, text),
+            (None, Some(tool_use), None) => (PieceKind::Arguments, tool_use.input.as_ref()?),
+            (None, None, Some(Reasoning { text: Some(text), signature: None, redacted_content: None })) => {
+                (PieceKind::Reasoning, text)
+            }
+            _ => return None,
+        };
+        Some(Lesson::new(Piece { index: self.index.get()?, kind }, text.as_borrowed()?))
+    }
 }
 
 impl Delta<'_> {

@@ -7,7 +7,9 @@ use serde::{
     de::{Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::value::RawValue;
-use turnstream_core::{Count, JsonText, Usage};
+use turnstream_core::{Count, JsonText, Lesson, Usage};
+
+use super::Voice;
 
 /// Any frame.
 #[derive(Deserialize)]
@@ -75,6 +77,40 @@ pub(super) struct Function<'a> {
     pub(super) arguments: Option<JsonText<'a>>,
 }
 
+/// A piece of text or of arguments: which, and of what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Piece {
+    Content { index: u64, voice: Voice },
+    Arguments { index: u64 },
+    Plan,
+}
+
+impl<'a> Payload<'a> {
+    /// What frames like this one mean, which has this name, if it has one piece and nothing else that is read.
+    pub(super) fn lesson(&self, name: &str) -> Option<Lesson<'a, Piece>> {
+        let message = self.delta.as_ref()?.message.as_ref()?;
+        let (piece, text) = match name {
+            "content-delta" => {
+                let (index, content) = (self.index.get()?, message.content.only()?);
+                let said = |text: &Option<Option<JsonText<'a>>>| text.as_ref()?.as_ref()?.as_borrowed();
+                match (&content.text, &content.thinking) {
+                    (text, None) => (Piece::Content { index, voice: Voice::Text }, said(text)?),
+                    (None, text) => (Piece::Content { index, voice: Voice::Thinking }, said(text)?),
+                    _ => return None,
+                }
+            }
+            "tool-call-delta" => {
+                let function = message.tool_calls.only()?.function.as_ref()?;
+                let text = function.arguments.as_ref()?.as_borrowed()?;
+                (Piece::Arguments { index: self.index.get()? }, text)
+            }
+            "tool-plan-delta" => (Piece::Plan, message.tool_plan.as_ref()?.as_borrowed()?),
+            _ => return None,
+        };
+        Some(Lesson::new(piece, text))
+    }
+}
+
 /// A citation, as far as it names its source.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -101,6 +137,12 @@ impl<T> Objects<T> {
             Self::One(one) => std::slice::from_ref(one).iter(),
             Self::Many(many) => many.iter(),
         }
+    }
+
+    /// The object, if there is but one.
+    fn only(&self) -> Option<&T> {
+        let mut objects = self.iter();
+        objects.next().filter(|_| objects.next().is_none())
     }
 
     pub(super) fn first(&self) -> Option<&T> {

@@ -3,9 +3,9 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use turnstream_core::{Count, JsonText};
+use turnstream_core::{Count, JsonText, Lesson};
 
-use super::Voice;
+use super::{Piece, Voice, usage::Report};
 
 /// Any frame. What is hot is read here; what is rare is left as it stands, for a second look.
 #[derive(Deserialize)]
@@ -85,10 +85,10 @@ pub(super) struct FunctionCall<'a> {
     will_continue: Option<&'a RawValue>,
 }
 
-impl Chunk<'_> {
-    /// The one piece of text or of a thought that the frame has, if but for token counts it has nothing else that
-    /// is read: the frames that come in great numbers.
-    pub(super) fn piece(&self) -> Option<(Voice, &str)> {
+impl<'a> Chunk<'a> {
+    /// What frames like this one mean, if but for token counts it has one piece of text or of a thought, and nothing
+    /// else that is read.
+    pub(super) fn lesson(&self, report: &Report<'a>) -> Option<Lesson<'a, Piece>> {
         let [candidate] = self.candidates.as_deref()? else { return None };
         let [part] = candidate.content.as_ref()?.parts.as_deref()? else { return None };
         let has_more = self.prompt_feedback.is_some()
@@ -107,8 +107,9 @@ impl Chunk<'_> {
         if has_more {
             return None;
         }
-        let text = part.text.as_ref()?.as_str()?;
-        Some((if is_true(part.thought) { Voice::Thought } else { Voice::Text }, text))
+        let voice = if is_true(part.thought) { Voice::Thought } else { Voice::Text };
+        let (report, numbers) = report.shape();
+        Some(Lesson::new(Piece { voice, report }, part.text.as_ref()?.as_borrowed()?).with_numbers(numbers))
     }
 
     /// Whether the frame is one of the wire's at all.

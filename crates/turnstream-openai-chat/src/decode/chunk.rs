@@ -12,7 +12,7 @@ use serde::{
     },
 };
 use serde_json::value::RawValue;
-use turnstream_core::{Count, JsonText, Usage};
+use turnstream_core::{Count, JsonText, Lesson, Usage};
 
 /// How arguments are read, and whether hints of another type are passed over: all of that only if the quick
 /// way, with [`JsonText`], has failed.
@@ -200,7 +200,7 @@ pub(super) struct Few<T> {
 
 /// What a chunk means that has but one piece: the chunks that come in thousands.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Text,
     Reasoning,
     /// More of a call.
@@ -210,8 +210,8 @@ pub(super) enum Piece {
 }
 
 impl<'a> Chunk<'a, JsonText<'a>> {
-    /// The one piece that the chunk has, if it has nothing else that is read.
-    pub(super) fn piece(&self) -> Option<(Piece, &str)> {
+    /// What chunks like this one mean, if it has one piece and nothing else that is read.
+    pub(super) fn lesson(&self) -> Option<Lesson<'a, Piece>> {
         let choice = self.choices.as_ref()?.only()?;
         let delta = choice.delta.as_ref()?;
         let has_more = self.usage.is_some()
@@ -240,16 +240,17 @@ impl<'a> Chunk<'a, JsonText<'a>> {
             [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text].into_iter().flatten();
         let reasoning = (reasoning.next(), reasoning.next());
         let call = delta.tool_calls.as_ref().filter(|calls| calls.first.is_some());
-        match (content, reasoning, call) {
-            (Some(text), (None, _), None) => Some((Piece::Text, text.as_str()?)),
-            (None, (Some(text), None), None) => Some((Piece::Reasoning, text.as_str()?)),
+        let (piece, text) = match (content, reasoning, call) {
+            (Some(text), (None, _), None) => (Piece::Text, text),
+            (None, (Some(text), None), None) => (Piece::Reasoning, text),
             (None, (None, _), Some(call)) => {
                 let call = call.only().filter(|call| call.is_only_more())?;
-                let text = call.function.as_ref()?.arguments.as_ref()?.as_str()?;
-                Some((Piece::Arguments { index: call.index }, text))
+                let text = call.function.as_ref()?.arguments.as_ref()?;
+                (Piece::Arguments { index: call.index }, text)
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(Lesson::new(piece, text.as_borrowed()?))
     }
 }
 

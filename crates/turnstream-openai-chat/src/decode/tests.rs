@@ -23,8 +23,8 @@ fn events(body: &str) -> Vec<Value> {
     whole
 }
 
-fn decoder(limits: Limits) -> SseDecoder<Decoder> {
-    SseDecoder::new(RULES, limits, Decoder::new(limits.text_bytes))
+fn decoder(limits: Limits) -> SseDecoder<Reply> {
+    SseDecoder::new(RULES, limits, Reply::new(limits.text_bytes))
 }
 
 /// A body of these frames and `[DONE]`.

@@ -239,15 +239,15 @@ impl Items {
         }
     }
 
-    /// Takes an item as it stands in an item event or a snapshot.
-    pub(super) fn take(
+    /// Takes an item out of an item event or a snapshot. `raw` finds it as it stands, which is rarely asked for.
+    pub(super) fn take<'r>(
         &mut self,
         seen: Seen,
         output_index: Option<u64>,
-        raw: &RawValue,
+        body: &ItemBody<'_>,
+        raw: impl FnOnce() -> Option<&'r RawValue>,
         ledger: &mut Ledger,
-    ) -> Result<(), serde_json::Error> {
-        let body = serde_json::from_str::<ItemBody<'_>>(raw.get())?;
+    ) {
         let name = text_of(body.name);
         let name = name.as_ref().and_then(JsonText::as_str).unwrap_or_default();
         let kind = match name {
@@ -263,7 +263,7 @@ impl Items {
         let known = self.known(seen, kind, output_index, id, call_id);
         let is_snapshot = matches!(seen, Seen::Snapshot { .. });
         if known.is_none() && is_snapshot && self.unplaced.contains(&kind) {
-            return Ok(());
+            return;
         }
         let position = known.unwrap_or_else(|| {
             if output_index.is_none() && !is_snapshot && kind.is_prose() {
@@ -272,29 +272,31 @@ impl Items {
             self.begin(kind, output_index, id, call_id, ledger)
         });
         self.alias(position, id, call_id);
-        let Some(item) = self.items.get_mut(position).filter(|item| !item.is_done) else { return Ok(()) };
+        let Some(item) = self.items.get_mut(position).filter(|item| !item.is_done) else { return };
         if let ItemKind::Call(input) = kind {
             let is_first = known.is_none() && seen == Seen::Added;
-            item.announce(input, if call_id.is_empty() { id } else { call_id }, &body, is_first, ledger);
+            item.announce(input, if call_id.is_empty() { id } else { call_id }, body, is_first, ledger);
         }
         if seen == Seen::Added {
-            if kind == ItemKind::Other && known.is_none() {
+            if kind == ItemKind::Other
+                && known.is_none()
+                && let Some(raw) = raw()
+            {
                 ledger.news(name, raw.get());
             }
-            return Ok(());
+            return;
         }
         item.is_done = true;
         match kind {
-            ItemKind::Call(_) => item.finish_call(seen, &body, ledger),
-            ItemKind::Message => item.finish_message(&body, ledger),
+            ItemKind::Call(_) => item.finish_call(seen, body, ledger),
+            ItemKind::Message => item.finish_message(body, ledger),
             ItemKind::Reasoning => {
                 item.say_rest(Channel::Summary, body.summary, ledger);
                 item.say_rest(Channel::Reasoning, body.content, ledger);
-                item.finish_parts(raw, ledger);
+                item.finish_parts(raw(), ledger);
             }
-            ItemKind::Other => item.finish_parts(raw, ledger),
+            ItemKind::Other => item.finish_parts(raw(), ledger),
         }
-        Ok(())
     }
 }
 
@@ -343,9 +345,8 @@ impl Item {
         self.say_rest(Channel::Text, body.content, ledger);
         self.say_rest(Channel::Refusal, body.content, ledger);
         if !self.contents.values().any(|content| content.has_citation) {
-            for (index, content) in (0..).zip(list(body.content)) {
-                let annotations = serde_json::from_str::<Content<'_>>(content.get()).ok();
-                for annotation in list(annotations.and_then(|content| content.annotations)) {
+            for (index, content) in (0..).zip(contents(body.content)) {
+                for annotation in list(content.and_then(|content| content.annotations)) {
                     self.cite(index, annotation, ledger);
                 }
             }
@@ -360,7 +361,7 @@ impl Item {
     }
 
     /// Ends the parts of an item that goes back as it came: the last one keeps it.
-    fn finish_parts(&mut self, raw: &RawValue, ledger: &mut Ledger) {
+    fn finish_parts(&mut self, raw: Option<&RawValue>, ledger: &mut Ledger) {
         let mut parts = self.parts();
         parts.extend(self.first_part.take());
         let last = parts.pop();
@@ -368,7 +369,7 @@ impl Item {
             ledger.part_finished(part, None);
         }
         if let Some(last) = last {
-            ledger.part_finished(last, Some(raw.into()));
+            ledger.part_finished(last, raw.map(RawJson::from));
         }
     }
 
@@ -401,12 +402,12 @@ impl Item {
     }
 
     /// Says what the whole item has in a channel, if nothing of that channel came before.
-    fn say_rest(&mut self, channel: Channel, contents: Option<&RawValue>, ledger: &mut Ledger) {
+    fn say_rest(&mut self, channel: Channel, whole: Option<&RawValue>, ledger: &mut Ledger) {
         if self.contents.iter().any(|((said, _), content)| *said == channel && content.has_text) {
             return;
         }
-        for (index, raw) in (0..).zip(list(contents)) {
-            let Ok(content) = serde_json::from_str::<Content<'_>>(raw.get()) else { continue };
+        for (index, content) in (0..).zip(contents(whole)) {
+            let Some(content) = content else { continue };
             let name = text_of(content.name);
             let text = match (channel, as_str(&name)) {
                 (Channel::Text, Some("output_text" | "text"))
@@ -435,7 +436,7 @@ impl Item {
 
 /// An item. What other items than calls, messages and reasoning hold may have any form.
 #[derive(Deserialize)]
-struct ItemBody<'a> {
+pub(super) struct ItemBody<'a> {
     #[serde(borrow, default, rename = "type")]
     name: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -511,6 +512,15 @@ impl<'a> ItemBody<'a> {
             RawJson::of(&Kept { id, status, phase, namespace, caller })
                 .expect("fields that were JSON are JSON")
         })
+    }
+}
+
+/// The contents of an item; `None` for one that is none.
+fn contents(raw: Option<&RawValue>) -> Vec<Option<Content<'_>>> {
+    match raw.map(|raw| serde_json::from_str(raw.get())) {
+        Some(Ok(contents)) => contents,
+        Some(Err(_)) => list(raw).into_iter().map(|raw| serde_json::from_str(raw.get()).ok()).collect(),
+        None => Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 use turnstream_core::{
     Announcement, BodyEnd, Closing, Decode, Endpoint, Error, ErrorEnvelope, ErrorKind, Frame, Interpret,
-    JsonText, Key, KeyHeader, Ledger, Limits, PartIndex, RawJson, Reason, Request, Rules, SseDecoder,
+    JsonText, Key, KeyHeader, Ledger, Lesson, Limits, PartIndex, RawJson, Reason, Request, Rules, SseDecoder,
     Warning, Wire, WireRequest, reexports::http::HeaderMap,
 };
 
@@ -71,7 +71,13 @@ struct Words {
 }
 
 impl Interpret for Words {
-    fn frame(&mut self, frame: Frame<'_>, ledger: &mut Ledger) -> Result<(), turnstream_core::BadFrame> {
+    type Hot = ();
+
+    fn frame<'f>(
+        &mut self,
+        frame: Frame<'f>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Lesson<'f, ()>>, turnstream_core::BadFrame> {
         let (word, rest) = frame.data.split_once(' ').unwrap_or((frame.data, ""));
         let key = Key::Index(0);
         match word {
@@ -88,7 +94,7 @@ impl Interpret for Words {
             "end" => ledger.turn_ended(),
             other => ledger.provider(other, RawJson::of(rest).unwrap()),
         }
-        Ok(())
+        Ok(None)
     }
 
     fn error_body(&self, envelope: ErrorEnvelope) -> Error {

@@ -115,6 +115,12 @@ impl LineBuffer {
         self.after_cr = self.line_start.checked_sub(1).and_then(|last| self.bytes.get(last)) == Some(&b'\r');
     }
 
+    /// Whether everything that came was looked at: until more comes there is no next line.
+    #[inline]
+    pub(crate) fn is_searched(&self) -> bool {
+        self.searched == self.bytes.len()
+    }
+
     /// Where the next line begins, if all of the last one's end has come.
     pub(crate) fn given_out(&self) -> usize {
         self.line_start

@@ -98,7 +98,11 @@ impl Framer for SseFramer {
         self.lines.push(chunk);
     }
 
+    #[inline]
     fn next_frame(&mut self) -> Option<Result<Frame<'_>, FrameError>> {
+        if self.lines.is_searched() {
+            return None;
+        }
         match self.advance()? {
             Ok(block) => Some(self.lend(block)),
             Err(error) => Some(Err(error)),

@@ -109,10 +109,10 @@ frames_of() { run transport "$1" "$2" "$3" frame sequence 1 | field events; }
 
 measure_cpu() {
   local wire mode client
-  echo "Processor time a request, microseconds, median of $rounds (load: $(cut -d' ' -f1-3 /proc/loadavg)):"
+  echo "Processor time a request, and time to its first event, microseconds, median of $rounds (load: $(cut -d' ' -f1-3 /proc/loadavg)):"
   echo
-  echo "| reply | mode | client | microseconds | / floor | connections |"
-  echo "|---|---|---|---|---|---|"
+  echo "| reply | mode | client | processor | / floor | first event | connections |"
+  echo "|---|---|---|---|---|---|---|"
   for wire in $wires; do
     for mode in "sequence 1000" "at-once 200"; do
       cpu_rows "small turn, $wire" "$mode" floor "$wire turn 0 frame $mode" transport floor ours "${peers[@]}"
@@ -132,12 +132,13 @@ cpu_rows() {
       run "$client" $words >>"$scratch/cpu-$client" || true
     done
   done
-  local of_floor of_client
+  local of_floor of_client first
   of_floor=$(field cpu_ns <"$scratch/cpu-$floor" | median)
   for client in "$@"; do
     of_client=$(field cpu_ns <"$scratch/cpu-$client" | median)
     [ -n "$of_client" ] || continue
-    echo "| $reply | $mode | $client | $((of_client / 1000)) | $(ratio "$of_client" "$of_floor") | $(field connections <"$scratch/cpu-$client" | median) |"
+    first=$(field first_ns <"$scratch/cpu-$client" | median)
+    echo "| $reply | $mode | $client | $((of_client / 1000)) | $(ratio "$of_client" "$of_floor") | $([ "$first" = 0 ] && echo - || echo $((first / 1000))) | $(field connections <"$scratch/cpu-$client" | median) |"
   done
 }
 

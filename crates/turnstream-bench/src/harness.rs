@@ -2,7 +2,7 @@
 //! cost. Programs differ in their clients only, so that all of them are measured alike.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::Future,
     future::poll_fn,
     pin::Pin,
@@ -33,6 +33,10 @@ pub type Ask = Rc<dyn Fn(Rc<Seen>) -> Asking>;
 pub struct Seen {
     events: Cell<usize>,
     bytes: Cell<usize>,
+    /// When the turn began whose first event has not come.
+    begun: Cell<Option<Instant>>,
+    /// How long the first event of each turn took.
+    first: RefCell<Vec<Duration>>,
 }
 
 impl Seen {
@@ -40,6 +44,20 @@ impl Seen {
     pub fn event(&self, bytes: usize) {
         self.events.set(self.events.get() + 1);
         self.bytes.set(self.bytes.get() + bytes);
+        if let Some(begun) = self.begun.take() {
+            self.first.borrow_mut().push(begun.elapsed());
+        }
+    }
+
+    fn turn_begins(&self) {
+        self.begun.set(Some(Instant::now()));
+    }
+
+    /// The median of what the first events took.
+    fn first(&self) -> Duration {
+        let mut first = self.first.take();
+        first.sort_unstable();
+        first.get(first.len() / 2).copied().unwrap_or_default()
     }
 }
 
@@ -73,12 +91,13 @@ fn run(
     drop(runtime);
     let served = server.stop()?;
     println!(
-        "events {} bytes {} requests {} connections {} cpu_ns {} memory_bytes {} peak_kib {}",
+        "events {} bytes {} requests {} connections {} cpu_ns {} first_ns {} memory_bytes {} peak_kib {}",
         used.events,
         used.bytes,
         served.requests,
         served.connections,
         used.cpu_ns,
+        used.first.as_nanos(),
         used.memory_bytes,
         peak_resident_kib().unwrap_or_default(),
     );
@@ -117,6 +136,8 @@ struct Used {
     bytes: usize,
     /// A turn's.
     cpu_ns: u128,
+    /// From a turn's request to its first event, where turns come one after the other: the median.
+    first: Duration,
     /// What came to be held: a stream's, where streams stay open.
     memory_bytes: usize,
 }
@@ -132,6 +153,7 @@ async fn measure(mode: Mode, ask: Ask) -> Result<Used, AnyError> {
     let turns = match mode {
         Mode::Sequence(turns) => {
             for _ in 0..turns {
+                seen.turn_begins();
                 ask(seen.clone()).await?;
             }
             turns
@@ -163,6 +185,7 @@ async fn measure(mode: Mode, ask: Ask) -> Result<Used, AnyError> {
         events: seen.events.get(),
         bytes: seen.bytes.get(),
         cpu_ns: cpu.as_nanos() / turns.max(1) as u128,
+        first: seen.first(),
         memory_bytes: if let Mode::Open(turns) = mode { grown / turns.max(1) } else { grown },
     })
 }

@@ -4,7 +4,9 @@ use std::{process::ExitCode, rc::Rc};
 
 use async_anthropic::{
     Client,
-    types::{ContentBlockDelta, CreateMessagesRequestBuilder, MessageBuilder, MessageRole, MessagesStreamEvent},
+    types::{
+        ContentBlockDelta, CreateMessagesRequestBuilder, MessageBuilder, MessageRole, MessagesStreamEvent,
+    },
 };
 use futures_util::StreamExt;
 use turnstream_bench::{
@@ -19,7 +21,8 @@ fn main() -> ExitCode {
         }
         let client = Client::builder().base_url(base_url).api_key("none").version("2023-06-01").build()?;
         let message = MessageBuilder::default().role(MessageRole::User).content("Where is it?").build()?;
-        let request = CreateMessagesRequestBuilder::default().model("model").messages(vec![message]).build()?;
+        let request =
+            CreateMessagesRequestBuilder::default().model("model").messages(vec![message]).build()?;
         let ask: Ask = Rc::new(move |seen: Rc<Seen>| {
             let (client, request) = (client.clone(), request.clone());
             Box::pin(async move {

@@ -6,7 +6,9 @@ use async_openai::{
     Client,
     config::OpenAIConfig,
     types::{
-        chat::{ChatCompletionRequestUserMessage, CreateChatCompletionRequest, CreateChatCompletionRequestArgs},
+        chat::{
+            ChatCompletionRequestUserMessage, CreateChatCompletionRequest, CreateChatCompletionRequestArgs,
+        },
         responses::{CreateResponse, CreateResponseArgs, ResponseStreamEvent},
     },
 };

@@ -1,4 +1,4 @@
-//! genai on all three wires.
+//! genai on all four wires.
 
 use std::{process::ExitCode, rc::Rc};
 
@@ -38,11 +38,17 @@ fn main() -> ExitCode {
             let (client, request) = (client.clone(), request.clone());
             Box::pin(async move {
                 let mut events = client.exec_chat_stream("model", request, None).await?.stream;
+                let mut before = 0;
                 while let Some(event) = events.next().await {
                     match event? {
                         ChatStreamEvent::Chunk(chunk) => seen.event(chunk.content.len()),
-                        // Each brings the whole call so far.
-                        ChatStreamEvent::ToolCallChunk(_) => seen.event(0),
+                        // Each brings the whole call so far, on Chat Completions a fragment, on Gemini a value.
+                        ChatStreamEvent::ToolCallChunk(chunk) => {
+                            let bytes = chunk.tool_call.fn_arguments.as_str().map_or(0, str::len);
+                            let is_fragment = wire == BenchWire::OpenAiChat || bytes < before;
+                            seen.event(if is_fragment { bytes } else { bytes - before });
+                            before = bytes;
+                        }
                         _ => {}
                     }
                 }

@@ -1,4 +1,4 @@
-//! rig on all three wires.
+//! rig on all four wires.
 
 use std::{process::ExitCode, rc::Rc};
 

@@ -14,7 +14,8 @@ fn main() -> ExitCode {
     harness::main("value", |_, wire, base_url| {
         let (http, url) = (reqwest::Client::builder().no_proxy().build()?, base_url.to_owned());
         let ask: Ask = Rc::new(move |seen: Rc<Seen>| {
-            let request = http.post(&url).body(json!({ "stream": true, "messages": "Where is it?" }).to_string());
+            let request =
+                http.post(&url).body(json!({ "stream": true, "messages": "Where is it?" }).to_string());
             Box::pin(async move {
                 let mut frames = request.send().await?.bytes_stream().eventsource();
                 let mut said = String::new();

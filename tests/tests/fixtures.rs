@@ -6,9 +6,9 @@ use std::{fs, path::Path};
 
 use turnstream_testing::{
     bedrock,
-    conformance::{check_laws, check_lines, cuts_do_not_matter},
+    conformance::{check_laws, check_lines, cuts_do_not_matter, decode},
 };
-use turnstream_tests::{TestedWire, entries, root};
+use turnstream_tests::{Framing, TestedWire, entries, root};
 
 /// The fixtures that every wire has.
 const REQUIRED: [&str; 6] =
@@ -37,6 +37,28 @@ fn the_fixtures_of_ollama_hold_however_they_are_cut() {
 #[test]
 fn the_fixtures_of_bedrock_hold_however_they_are_cut() {
     check(TestedWire::Bedrock);
+}
+
+#[test]
+fn a_stream_of_another_wire_is_not_taken_for_a_cut_one_of_this() {
+    let wires = || TestedWire::ALL.into_iter().filter(|wire| wire.framing() == Framing::Sse);
+    for of in wires() {
+        let folder = root().join("fixtures").join(of.name());
+        let body = fs::read(folder.join("order-2-answer.sse")).unwrap();
+        // Another wire's last marker ends nothing here, but for the one that is Chat Completions' own.
+        let body = String::from_utf8(body).unwrap().replace("data: [DONE]", "data: {}");
+        for wire in wires().filter(|wire| *wire != of) {
+            let events = decode(wire.decoder(), body.as_bytes());
+            let error = events.last().unwrap().as_ref().unwrap_err();
+            let name = wire.name();
+            assert_eq!(
+                error.message(),
+                format!("the body ended, and nothing in it is of the wire `{name}`: is it another's?"),
+                "{}",
+                of.name()
+            );
+        }
+    }
 }
 
 #[test]

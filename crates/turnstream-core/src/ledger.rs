@@ -38,6 +38,8 @@ pub struct Ledger {
     limits: Limits,
     events: Events,
     started: bool,
+    /// Whether anything came that only this wire says. Tokens are reported alike on several.
+    is_known: bool,
     output_given: bool,
     over: bool,
     next_part: u32,
@@ -91,6 +93,7 @@ impl Ledger {
             limits,
             events: Events::new(),
             started: false,
+            is_known: false,
             output_given: false,
             over: false,
             next_part: 0,
@@ -132,6 +135,7 @@ impl Ledger {
     /// The provider named the turn. The first id and model that are not empty count.
     pub fn turn_started(&mut self, id: Option<&str>, model: Option<&str>) {
         let (id, model) = (not_empty(id), not_empty(model));
+        self.is_known |= id.is_some() || model.is_some();
         if self.over || self.started || (id.is_none() && model.is_none()) {
             return;
         }
@@ -141,6 +145,7 @@ impl Ledger {
     /// A part began that is not a client's call: text, reasoning, a block of the provider's. The turn goes
     /// on, so calls that were closed before are finished.
     pub fn part_began(&mut self) -> PartIndex {
+        self.is_known = true;
         self.finish_closed();
         let part = self.new_part();
         self.open_parts.insert(part, None);
@@ -187,6 +192,7 @@ impl Ledger {
         if self.over {
             return;
         }
+        self.is_known = true;
         let index = match self.slot(&key) {
             Some(index) => index,
             None => {
@@ -326,6 +332,7 @@ impl Ledger {
     /// The wire gave a reason. It takes effect when the turn ends; of several the most alarming counts. One
     /// that is no cut says that the turn went on behind the calls that were closed.
     pub fn reason(&mut self, reason: Reason, raw: &str) {
+        self.is_known = true;
         self.went_on = false;
         let worst = self.reason.as_ref().map_or(reason, |(known, _)| known.or_worse(reason));
         if !worst.is_cut() && !self.has_refusal {
@@ -371,8 +378,14 @@ impl Ledger {
         }
         self.fail(match end {
             End::Broken(error) => error,
-            End::Closed if self.started || !self.early.is_empty() => {
+            End::Closed if self.is_known => {
                 Error::new(ErrorKind::Truncated, "the body ended before the turn did")
+            }
+            End::Closed if self.started || !self.early.is_empty() => {
+                let wire = self.rules.wire;
+                let words =
+                    format!("the body ended, and nothing in it is of the wire `{wire}`: is it another's?");
+                Error::new(ErrorKind::Truncated, words)
             }
             End::Closed => Error::new(ErrorKind::Truncated, "the body ended and had said nothing"),
         });

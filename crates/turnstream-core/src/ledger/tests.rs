@@ -479,7 +479,10 @@ fn news_from_before_the_start_waits_for_the_turns_name() {
     let mut ended = Events::new();
     ledger.swap_events(&mut ended);
     assert_eq!(ended.len(), 3);
-    assert_eq!(ended.last().unwrap().unwrap_err().message(), "the body ended before the turn did");
+    assert_eq!(
+        ended.last().unwrap().unwrap_err().message(),
+        "the body ended, and nothing in it is of the wire `slots`: is it another's?"
+    );
 
     let mut ledger = Ledger::new(SLOTS, Limits::new());
     (0..20).for_each(|_| news(&mut ledger));

@@ -17,8 +17,9 @@ trap 'rm -rf "$scratch"' EXIT
 rounds="${ROUNDS:-5}"
 open_streams="${OPEN_STREAMS:-10000}"
 wires="anthropic-messages openai-chat openai-responses"
-# On Gemini a call is one event.
+# On Gemini and Ollama a call is one event.
 columns="anthropic-messages:text anthropic-messages:tools openai-chat:text openai-chat:tools openai-responses:text openai-responses:tools gemini:text"
+columns+=" cohere-v2:text cohere-v2:tools ollama:text bedrock-converse:text bedrock-converse:tools"
 declare -A sizes=([text]=5000 [tools]=300)
 
 peers=()
@@ -172,20 +173,19 @@ measure_memory() {
 }
 
 measure_allocations() {
-  local wire shape reader said
+  local column wire shape reader said
   echo "Allocations a delta, in memory, in the second half of the deltas:"
   echo
   echo "| wire | shape | floor | ours |"
   echo "|---|---|---|---|"
-  for wire in $wires; do
-    for shape in text tools; do
-      printf '| %s | %s |' "$wire" "$shape"
-      for reader in floor ours; do
-        said=$("$built/allocations" "$reader" "$wire" "$shape" "${sizes[$shape]}" frame)
-        printf ' %s |' "$(ratio "$(field steady_blocks <<<"$said").0001" "$(field steady_deltas <<<"$said")")"
-      done
-      echo
+  for column in $columns; do
+    wire="${column%:*}" shape="${column#*:}"
+    printf '| %s | %s |' "$wire" "$shape"
+    for reader in floor ours; do
+      said=$("$built/allocations" "$reader" "$wire" "$shape" "${sizes[$shape]}" frame)
+      printf ' %s |' "$(ratio "$(field steady_blocks <<<"$said").0001" "$(field steady_deltas <<<"$said")")"
     done
+    echo
   done
   echo
   echo "One call in fragments of 13 bytes: most memory held at once, as a multiple of the arguments:"

@@ -9,7 +9,9 @@ program="${CARGO_TARGET_DIR:-target}/release/decode_work"
 counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 
-wires="anthropic-messages openai-chat openai-responses"
+# Those on which a call comes in fragments; on the others it is one event.
+wires="anthropic-messages openai-chat openai-responses cohere-v2 bedrock-converse"
+wires_of_whole_calls="gemini ollama"
 linear_sizes="1 2 4 8"
 comment_sizes="25000 50000 100000 200000"
 # Shapes that are the same work on every wire are counted on one.
@@ -50,6 +52,7 @@ linear() {
     done
   done
   for size in $linear_sizes; do
+    echo "ollama huge-frame $size 1024"
     for shape in preview collect-call collect-text; do
       echo "$one_wire $shape $size 16384"
     done
@@ -59,17 +62,16 @@ linear() {
   done
 }
 
-# On Gemini a call is one event.
 shapes_of() {
-  case "$1" in
-    gemini) echo text ;;
+  case " $wires_of_whole_calls " in
+    *" $1 "*) echo text ;;
     *) echo text tools ;;
   esac
 }
 
 per_event() {
   local wire shape chunk
-  for wire in $wires gemini; do
+  for wire in $wires $wires_of_whole_calls; do
     for shape in $(shapes_of "$wire"); do
       for chunk in frame 16384; do
         echo "$wire $shape ${sizes[$shape]} $chunk"
@@ -117,7 +119,7 @@ echo "Instructions an event, in memory ($text_deltas text deltas; 16 calls of $t
 echo
 echo "| wire | shape | chunks | ours | hand-written floor | ours / floor |"
 echo "|---|---|---|---|---|---|"
-for wire in $wires gemini; do
+for wire in $wires $wires_of_whole_calls; do
   for shape in $(shapes_of "$wire"); do
     for chunk in frame 16384; do
       job="$wire $shape ${sizes[$shape]} $chunk"

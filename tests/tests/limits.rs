@@ -18,9 +18,12 @@ use turnstream_tests::TestedWire;
 /// Deep enough to overflow the stack of a test's thread, if anything recurses.
 const DEPTH: usize = 100_000;
 
+/// The wires whose frames are spelled here.
+const WIRES: [BenchWire; 3] = [BenchWire::Anthropic, BenchWire::OpenAiChat, BenchWire::OpenAiResponses];
+
 #[test]
 fn a_frame_over_the_limit_is_refused_at_its_first_byte_too_many() {
-    for wire in BenchWire::FRAGMENTS {
+    for wire in WIRES {
         // No frame of any wire: it is too long before its end has come.
         let frame = format!("data: {}", "x".repeat(1000));
         for body in [frame.clone(), format!("{frame}\n\n"), format!("{}{frame}\n\n", opening(wire))] {
@@ -60,7 +63,7 @@ fn arguments_over_the_limit_are_refused_with_the_fragment_that_goes_over() {
 
 #[test]
 fn arguments_that_come_whole_are_held_to_the_limit_too() {
-    for wire in BenchWire::FRAGMENTS {
+    for wire in WIRES {
         let body = whole_call(wire, r#"{"order_id":"A-4471"}"#);
         let events = events_of(wire, Limits::new().argument_bytes(12), body.as_bytes());
         assert_over(&events, "argument_bytes", 21, 12);
@@ -121,7 +124,7 @@ fn a_part_too_many_is_refused() {
 
 #[test]
 fn an_unknown_field_may_be_nested_without_end() {
-    for wire in BenchWire::FRAGMENTS {
+    for wire in WIRES {
         let plain = events_of(wire, Limits::new(), text(wire, "").as_bytes());
         let extra = format!(r#","news":{}"#, nested(DEPTH));
         let deep = once(wire, text(wire, &extra).as_bytes());
@@ -132,7 +135,7 @@ fn an_unknown_field_may_be_nested_without_end() {
 
 #[test]
 fn arguments_that_come_as_an_object_may_be_nested_without_end() {
-    for wire in BenchWire::FRAGMENTS {
+    for wire in WIRES {
         let arguments = format!(r#"{{"a":{}}}"#, nested(DEPTH));
         let events = once(wire, whole_call(wire, &arguments).as_bytes());
         assert!(events.iter().all(Result::is_ok), "{}", wire.name());
@@ -152,7 +155,7 @@ fn arguments_that_come_as_an_object_may_be_nested_without_end() {
 
 #[test]
 fn an_event_of_the_providers_may_be_nested_without_end() {
-    for wire in BenchWire::FRAGMENTS {
+    for wire in WIRES {
         let news = match wire {
             BenchWire::OpenAiChat => format!(r#"{{"object":"news","what":{}}}"#, nested(DEPTH)),
             _ => format!(r#"{{"type":"news","what":{}}}"#, nested(DEPTH)),
@@ -171,7 +174,7 @@ fn an_event_of_the_providers_may_be_nested_without_end() {
 
 #[test]
 fn an_error_may_be_nested_without_end() {
-    for wire in BenchWire::FRAGMENTS {
+    for wire in WIRES {
         let error = format!(
             r#"{{"type":"error","error":{{"type":"api_error","message":"No.","why":{}}}}}"#,
             nested(DEPTH)
@@ -191,7 +194,7 @@ fn an_error_may_be_nested_without_end() {
 
 #[test]
 fn nesting_that_never_closes_is_a_bad_frame() {
-    for wire in BenchWire::FRAGMENTS {
+    for wire in WIRES {
         let open = "[".repeat(DEPTH);
         for body in [
             text(wire, &format!(r#","news":{open}"#)),
@@ -258,7 +261,7 @@ fn opening(wire: BenchWire) -> String {
         BenchWire::Anthropic => anthropic::Reply::new().cut().body(),
         BenchWire::OpenAiChat => openai_chat::Reply::new().cut().body(),
         BenchWire::OpenAiResponses => openai_responses::Reply::new().cut().body(),
-        BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
+        wire => unreachable!("{} is not among them", wire.name()),
     };
     String::from_utf8(body).unwrap()
 }
@@ -277,7 +280,7 @@ fn text(wire: BenchWire, extra: &str) -> String {
             BenchWire::OpenAiResponses => format!(
                 r#"{{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"Hi."{extra}}}"#
             ),
-            BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
+            wire => unreachable!("{} is not among them", wire.name()),
         },
     )
 }
@@ -296,7 +299,7 @@ fn whole_call(wire: BenchWire, arguments: &str) -> String {
             BenchWire::OpenAiResponses => format!(
                 r#"{{"type":"response.output_item.done","output_index":0,"item":{{"type":"function_call","id":"1","call_id":"1","name":"f","arguments":{arguments}}}}}"#
             ),
-            BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
+            wire => unreachable!("{} is not among them", wire.name()),
         },
     )
 }
@@ -308,7 +311,7 @@ fn turn(wire: BenchWire, data: &str) -> String {
         BenchWire::Anthropic => anthropic::Reply::new().frame("", data).frame("", stop).body(),
         BenchWire::OpenAiChat => openai_chat::Reply::new().frame("", data).body(),
         BenchWire::OpenAiResponses => openai_responses::Reply::new().frame("", data).body(),
-        BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
+        wire => unreachable!("{} is not among them", wire.name()),
     };
     String::from_utf8(body).unwrap()
 }
@@ -319,7 +322,7 @@ fn frame(wire: BenchWire, data: &str) -> String {
         BenchWire::Anthropic => anthropic::Reply::new().frame("", data).cut().chunks(),
         BenchWire::OpenAiChat => openai_chat::Reply::new().frame("", data).cut().chunks(),
         BenchWire::OpenAiResponses => openai_responses::Reply::new().frame("", data).cut().chunks(),
-        BenchWire::Gemini => unreachable!("its calls do not come in fragments"),
+        wire => unreachable!("{} is not among them", wire.name()),
     };
     String::from_utf8(chunks.into_iter().next_back().unwrap()).unwrap()
 }

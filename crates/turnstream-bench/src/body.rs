@@ -25,8 +25,7 @@ impl Body {
     pub(crate) fn of_frames(text: &str) -> Self {
         let mut body = Self::default();
         for frame in text.split_inclusive("\n\n") {
-            body.push_bytes(&[frame]);
-            body.ends.push(body.bytes.len());
+            body.push_frame(frame.as_bytes());
         }
         body
     }
@@ -59,29 +58,29 @@ impl Body {
         self.frames(self.delta_range().end..self.ends.len())
     }
 
+    /// A server-sent event.
     pub(crate) fn push(&mut self, event: &str, data: &str) {
-        if !event.is_empty() {
-            self.push_bytes(&["event: ", event, "\n"]);
-        }
-        self.push_bytes(&["data: ", data, "\n\n"]);
-        self.ends.push(self.bytes.len());
+        self.push_frame(server_sent_event(event, data).as_bytes());
     }
 
     pub(crate) fn push_delta(&mut self, event: &str, data: &str) {
-        let frame = self.ends.len();
-        self.push(event, data);
-        self.deltas.get_or_insert(frame..frame).end = frame + 1;
+        self.push_delta_frame(server_sent_event(event, data).as_bytes());
     }
 
     pub(crate) fn push_comment(&mut self) {
-        self.push_bytes(&[": keep-alive\n\n"]);
+        self.push_frame(b": keep-alive\n\n");
+    }
+
+    /// A frame, as it stands in the body.
+    pub(crate) fn push_frame(&mut self, frame: &[u8]) {
+        self.bytes.extend_from_slice(frame);
         self.ends.push(self.bytes.len());
     }
 
-    fn push_bytes(&mut self, pieces: &[&str]) {
-        for piece in pieces {
-            self.bytes.extend_from_slice(piece.as_bytes());
-        }
+    pub(crate) fn push_delta_frame(&mut self, frame: &[u8]) {
+        let place = self.ends.len();
+        self.push_frame(frame);
+        self.deltas.get_or_insert(place..place).end = place + 1;
     }
 
     fn delta_range(&self) -> Range<usize> {
@@ -93,4 +92,9 @@ impl Body {
         let start_of = |frame: usize| frame.checked_sub(1).map_or(0, end_of);
         frames.filter_map(|frame| self.bytes.get(start_of(frame)..end_of(frame))).collect()
     }
+}
+
+fn server_sent_event(event: &str, data: &str) -> String {
+    let name = if event.is_empty() { String::new() } else { format!("event: {event}\n") };
+    format!("{name}data: {data}\n\n")
 }

@@ -1,22 +1,23 @@
 //! The floor: what a careful programmer writes by hand for one wire and one program.
 //!
-//! Lines are found with memchr, frames are read into borrowed serde structs, and what they say is appended to
+//! Lines are found with memchr, messages by their lengths, frames are read into borrowed serde structs, and what they say is appended to
 //! strings. It keeps none of the laws: a cut turn looks whole, a call is finished when it has been added to,
-//! nothing has a limit, unknown frames are gone. It is what our own work is compared with, not a way to read
+//! nothing has a limit, no checksum is checked, unknown frames are gone. It is what our own work is compared with, not a way to read
 //! replies.
 
 mod frames;
+mod messages;
 
 use memchr::memchr;
 
-use crate::wires::BenchWire;
+use crate::wires::{BenchWire, Framing};
 
 /// Reads one reply.
 #[derive(Debug)]
 pub struct Floor {
     wire: BenchWire,
-    /// The line that has begun and not ended.
-    line: Vec<u8>,
+    /// The line or the message that has begun and not ended.
+    begun: Vec<u8>,
     turn: FloorTurn,
 }
 
@@ -49,7 +50,7 @@ pub struct FloorCall {
 impl Floor {
     /// A reader for one reply.
     pub fn new(wire: BenchWire) -> Self {
-        Self { wire, line: Vec::new(), turn: FloorTurn::default() }
+        Self { wire, begun: Vec::new(), turn: FloorTurn::default() }
     }
 
     /// Reads the next bytes.
@@ -57,18 +58,37 @@ impl Floor {
     /// # Errors
     ///
     /// Where a frame is not what the wire writes.
-    pub fn feed(&mut self, mut chunk: &[u8]) -> Result<(), serde_json::Error> {
+    pub fn feed(&mut self, chunk: &[u8]) -> Result<(), serde_json::Error> {
+        match self.wire.framing() {
+            Framing::ServerSentEvents | Framing::JsonLines => self.feed_lines(chunk),
+            Framing::AwsMessages => self.feed_messages(chunk),
+        }
+    }
+
+    fn feed_lines(&mut self, mut chunk: &[u8]) -> Result<(), serde_json::Error> {
         while let Some((line, rest)) = memchr(b'\n', chunk).and_then(|end| chunk.split_at_checked(end + 1)) {
-            if self.line.is_empty() {
+            if self.begun.is_empty() {
                 read_line(self.wire, line, &mut self.turn)?;
             } else {
-                self.line.extend_from_slice(line);
-                read_line(self.wire, &self.line, &mut self.turn)?;
-                self.line.clear();
+                self.begun.extend_from_slice(line);
+                read_line(self.wire, &self.begun, &mut self.turn)?;
+                self.begun.clear();
             }
             chunk = rest;
         }
-        self.line.extend_from_slice(chunk);
+        self.begun.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    fn feed_messages(&mut self, chunk: &[u8]) -> Result<(), serde_json::Error> {
+        if self.begun.is_empty() {
+            let rest = read_messages(self.wire, chunk, &mut self.turn)?;
+            self.begun.extend_from_slice(rest);
+        } else {
+            self.begun.extend_from_slice(chunk);
+            let rest = read_messages(self.wire, &self.begun, &mut self.turn)?.len();
+            self.begun.drain(..self.begun.len() - rest);
+        }
         Ok(())
     }
 
@@ -112,10 +132,32 @@ impl FloorTurn {
 }
 
 fn read_line(wire: BenchWire, line: &[u8], turn: &mut FloorTurn) -> Result<(), serde_json::Error> {
-    let Some(data) = line.strip_prefix(b"data: ") else { return Ok(()) };
-    // Borrowed strings out of a checked text cost less than out of bytes, which are checked string by string.
-    let data = std::str::from_utf8(data).map_err(serde::de::Error::custom)?;
-    frames::read(wire, data, turn)
+    let data = match wire.framing() {
+        Framing::ServerSentEvents => line.strip_prefix(b"data: "),
+        Framing::JsonLines | Framing::AwsMessages => Some(line),
+    };
+    match data {
+        Some(data) => frames::read(wire, "", text(data)?, turn),
+        None => Ok(()),
+    }
+}
+
+/// Reads the messages that are whole, and gives what is left.
+fn read_messages<'b>(
+    wire: BenchWire,
+    mut bytes: &'b [u8],
+    turn: &mut FloorTurn,
+) -> Result<&'b [u8], serde_json::Error> {
+    while let Some((message, rest)) = messages::first(bytes)? {
+        frames::read(wire, message.event, text(message.payload)?, turn)?;
+        bytes = rest;
+    }
+    Ok(bytes)
+}
+
+/// Borrowed strings out of a checked text cost less than out of bytes, which are checked string by string.
+fn text(bytes: &[u8]) -> Result<&str, serde_json::Error> {
+    str::from_utf8(bytes).map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]
@@ -128,7 +170,14 @@ mod tests {
     #[test]
     fn the_floor_reads_what_the_decoder_reads() {
         for wire in BenchWire::ALL {
-            for body in [shapes::text(wire, 200), shapes::tools(wire, 20), shapes::turn(wire)] {
+            for body in [
+                shapes::text(wire, 200),
+                shapes::tools(wire, 20),
+                shapes::turn(wire),
+                shapes::huge_call(wire, 1 << 11),
+                shapes::huge_frame(wire, 1 << 11),
+                shapes::comments(wire, 2),
+            ] {
                 for chunking in [Chunking::Frames, Chunking::Bytes(1), Chunking::Bytes(1000)] {
                     assert_eq!(by_floor(wire, &body, chunking), by_decoder(wire, &body), "{}", wire.name());
                 }

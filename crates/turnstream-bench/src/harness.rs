@@ -218,7 +218,7 @@ const OPEN_AT_MOST: Duration = Duration::from_secs(180);
 
 const USAGE: &str = "\
 WIRE SHAPE SIZE CHUNK MODE NUMBER
-  WIRE    anthropic-messages, openai-chat, openai-responses, gemini
+  WIRE    anthropic-messages, openai-chat, openai-responses, gemini, cohere-v2, ollama, bedrock-converse
   SHAPE   text, tools, turn, huge-call: as decode_work has them;
           run: two recorded turns, the second for a request with a result;
           endless: a text without an end; trickle: one with pauses

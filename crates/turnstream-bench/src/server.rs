@@ -15,7 +15,12 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
-use hyper::{Request, Response, body::Frame, header::CONTENT_TYPE, service::service_fn};
+use hyper::{
+    Request, Response,
+    body::Frame,
+    header::{CONTENT_TYPE, HeaderValue},
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -139,6 +144,7 @@ struct Replies {
     /// To one that brings a result.
     then: Arc<[Bytes]>,
     pace: Pace,
+    content_type: &'static str,
     connections: AtomicUsize,
     requests: AtomicUsize,
 }
@@ -173,6 +179,7 @@ impl Replies {
             first: owned(&first),
             then: owned(&then),
             pace,
+            content_type: spec.wire.framing().content_type(),
             connections: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
         })
@@ -215,9 +222,7 @@ async fn answer(socket: TcpStream, replies: Arc<Replies>) {
             let asked = request.into_body().collect().await?.to_bytes();
             let brings_result = memchr::memmem::find(&asked, b"\"tool_result\"").is_some();
             let mut response = Response::new(replies.body(brings_result));
-            response
-                .headers_mut()
-                .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(replies.content_type));
             Ok::<_, hyper::Error>(response)
         }
     });

@@ -1,12 +1,15 @@
 //! What the bodies say.
 
-use crate::{body::Body, wires::BenchWire};
+use crate::{
+    body::Body,
+    wires::{BenchWire, Framing},
+};
 
 /// The body of a shape, by the name that command lines have for it.
 ///
 /// # Errors
 ///
-/// Where there is no such shape.
+/// Where there is no such shape, or the wire does not have it.
 pub fn named(wire: BenchWire, shape: &str, size: usize) -> Result<Body, String> {
     let mebibytes = size.saturating_mul(1 << 20);
     Ok(match shape {
@@ -15,6 +18,9 @@ pub fn named(wire: BenchWire, shape: &str, size: usize) -> Result<Body, String> 
         "turn" => turn(wire),
         "huge-call" => huge_call(wire, mebibytes),
         "huge-frame" => huge_frame(wire, mebibytes),
+        "comments" if wire.framing() != Framing::ServerSentEvents => {
+            return Err(format!("{} has no comments", wire.name()));
+        }
         "comments" => comments(wire, size),
         "long-text" => long_text(wire, mebibytes),
         shape => return Err(format!("there is no shape `{shape}`")),

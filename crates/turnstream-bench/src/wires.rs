@@ -1,16 +1,22 @@
 //! How each wire writes a reply, in the fields and the order in which its provider does.
 
 mod anthropic;
+mod bedrock;
+mod cohere;
 mod gemini;
+mod ollama;
 mod openai_chat;
 mod openai_responses;
 
 use std::str::FromStr;
 
 use turnstream_anthropic::Anthropic;
+use turnstream_bedrock::Bedrock;
+use turnstream_cohere::Cohere;
 use turnstream_core::{Decode, Limits, Wire};
 use turnstream_gemini::Gemini;
 use turnstream_http::Client;
+use turnstream_ollama::Ollama;
 use turnstream_openai_chat::OpenAiChat;
 use turnstream_openai_responses::OpenAiResponses;
 
@@ -27,14 +33,29 @@ pub enum BenchWire {
     OpenAiResponses,
     /// Gemini's generateContent.
     Gemini,
+    /// Cohere's v2 chat.
+    Cohere,
+    /// Ollama's chat.
+    Ollama,
+    /// Bedrock's ConverseStream.
+    Bedrock,
 }
 
 impl BenchWire {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini];
+    pub const ALL: [Self; 7] = [
+        Self::Anthropic,
+        Self::OpenAiChat,
+        Self::OpenAiResponses,
+        Self::Gemini,
+        Self::Cohere,
+        Self::Ollama,
+        Self::Bedrock,
+    ];
 
     /// Those on which a call's arguments come in fragments.
-    pub const FRAGMENTS: [Self; 3] = [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses];
+    pub const FRAGMENTS: [Self; 5] =
+        [Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses, Self::Cohere, Self::Bedrock];
 
     /// The wire's name.
     pub fn name(self) -> &'static str {
@@ -43,6 +64,9 @@ impl BenchWire {
             Self::OpenAiChat => "openai-chat",
             Self::OpenAiResponses => "openai-responses",
             Self::Gemini => "gemini",
+            Self::Cohere => "cohere-v2",
+            Self::Ollama => "ollama",
+            Self::Bedrock => "bedrock-converse",
         }
     }
 
@@ -53,6 +77,9 @@ impl BenchWire {
             Self::OpenAiChat => OpenAiChat::new(MODEL).limits(limits).decoder(),
             Self::OpenAiResponses => OpenAiResponses::new(MODEL).limits(limits).decoder(),
             Self::Gemini => Gemini::new(MODEL).limits(limits).decoder(),
+            Self::Cohere => Cohere::new(MODEL).limits(limits).decoder(),
+            Self::Ollama => Ollama::new(MODEL).limits(limits).decoder(),
+            Self::Bedrock => Bedrock::new(MODEL, REGION).limits(limits).decoder(),
         }
     }
 
@@ -64,6 +91,9 @@ impl BenchWire {
             Self::OpenAiChat => Client::new(OpenAiChat::new(MODEL).key(key).base_url(base_url)),
             Self::OpenAiResponses => Client::new(OpenAiResponses::new(MODEL).key(key).base_url(base_url)),
             Self::Gemini => Client::new(Gemini::new(MODEL).key(key).base_url(base_url)),
+            Self::Cohere => Client::new(Cohere::new(MODEL).key(key).base_url(base_url)),
+            Self::Ollama => Client::new(Ollama::new(MODEL).key(key).base_url(base_url)),
+            Self::Bedrock => Client::new(Bedrock::new(MODEL, REGION).key(key).base_url(base_url)),
         }
     }
 
@@ -73,6 +103,19 @@ impl BenchWire {
             Self::OpenAiChat => Box::new(openai_chat::Writer::start()),
             Self::OpenAiResponses => Box::new(openai_responses::Writer::start()),
             Self::Gemini => Box::new(gemini::Writer::start()),
+            Self::Cohere => Box::new(cohere::Writer::start()),
+            Self::Ollama => Box::new(ollama::Writer::start()),
+            Self::Bedrock => Box::new(bedrock::Writer::start()),
+        }
+    }
+
+    pub(crate) fn framing(self) -> Framing {
+        match self {
+            Self::Anthropic | Self::OpenAiChat | Self::OpenAiResponses | Self::Gemini | Self::Cohere => {
+                Framing::ServerSentEvents
+            }
+            Self::Ollama => Framing::JsonLines,
+            Self::Bedrock => Framing::AwsMessages,
         }
     }
 }
@@ -83,6 +126,24 @@ impl FromStr for BenchWire {
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|wire| wire.name() == name);
         found.ok_or_else(|| format!("there is no wire `{name}`"))
+    }
+}
+
+/// How a body is made of frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    ServerSentEvents,
+    JsonLines,
+    AwsMessages,
+}
+
+impl Framing {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::ServerSentEvents => "text/event-stream",
+            Self::JsonLines => "application/x-ndjson",
+            Self::AwsMessages => "application/vnd.amazon.eventstream",
+        }
     }
 }
 
@@ -97,8 +158,8 @@ pub(crate) trait WriteTurn {
     /// A piece of the arguments of the call that was announced last.
     fn fragment(&mut self, fragment: &str);
 
-    /// A comment.
-    fn comment(&mut self);
+    /// A comment. Nothing, where the framing has none.
+    fn comment(&mut self) {}
 
     /// The end of the turn.
     fn finish(self: Box<Self>) -> Body;
@@ -109,3 +170,4 @@ fn quoted(text: &str) -> String {
 }
 
 const MODEL: &str = "model";
+const REGION: &str = "us-east-1";

@@ -8,7 +8,7 @@ use turnstream_core::{CallPreview, End, Event, Events, Limits, TurnBuilder};
 const USAGE: &str = "\
 usage: decode_work WIRE SHAPE SIZE CHUNK [none | floor]
 
-  WIRE   anthropic-messages, openai-chat, openai-responses, gemini
+  WIRE   anthropic-messages, openai-chat, openai-responses, gemini, cohere-v2, ollama, bedrock-converse
   SHAPE  SIZE
   text          deltas of one text
   tools         fragments of each of sixteen calls

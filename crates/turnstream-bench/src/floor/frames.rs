@@ -7,13 +7,22 @@ use serde::Deserialize;
 use super::FloorTurn;
 use crate::wires::BenchWire;
 
-pub(super) fn read(wire: BenchWire, data: &str, turn: &mut FloorTurn) -> Result<(), serde_json::Error> {
+/// Reads a frame. Bedrock's have their event's name beside their data.
+pub(super) fn read(
+    wire: BenchWire,
+    event: &str,
+    data: &str,
+    turn: &mut FloorTurn,
+) -> Result<(), serde_json::Error> {
     match wire {
         BenchWire::Anthropic => serde_json::from_str::<anthropic::Frame<'_>>(data)?.say(turn),
-        BenchWire::OpenAiChat if data.trim_end() == "[DONE]" => {}
+        BenchWire::OpenAiChat | BenchWire::Cohere if data.trim_end() == "[DONE]" => {}
         BenchWire::OpenAiChat => serde_json::from_str::<openai_chat::Chunk<'_>>(data)?.say(turn),
         BenchWire::OpenAiResponses => serde_json::from_str::<openai_responses::Frame<'_>>(data)?.say(turn),
         BenchWire::Gemini => serde_json::from_str::<gemini::Frame<'_>>(data)?.say(turn),
+        BenchWire::Cohere => serde_json::from_str::<cohere::Frame<'_>>(data)?.say(turn),
+        BenchWire::Ollama => serde_json::from_str::<ollama::Line<'_>>(data)?.say(turn),
+        BenchWire::Bedrock => bedrock::read(event, data, turn)?,
     }
     Ok(())
 }
@@ -250,5 +259,221 @@ mod gemini {
                 }
             }
         }
+    }
+}
+
+mod cohere {
+    use serde::Deserialize;
+
+    use super::{FloorTurn, Text};
+
+    #[derive(Deserialize)]
+    pub(super) struct Frame<'f> {
+        #[serde(rename = "type")]
+        kind: &'f str,
+        #[serde(default)]
+        index: usize,
+        #[serde(borrow, default)]
+        delta: Delta<'f>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct Delta<'f> {
+        #[serde(borrow, default)]
+        message: Message<'f>,
+        finish_reason: Option<&'f str>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct Message<'f> {
+        #[serde(borrow, default)]
+        content: Content<'f>,
+        #[serde(borrow, default)]
+        tool_calls: Call<'f>,
+    }
+
+    /// Where the message begins there is an empty list in its place, which serde reads as one without fields.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Content<'f> {
+        #[serde(borrow)]
+        text: Option<Text<'f>>,
+    }
+
+    /// The same.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Call<'f> {
+        id: Option<&'f str>,
+        #[serde(borrow)]
+        function: Function<'f>,
+    }
+
+    #[derive(Default, Deserialize)]
+    struct Function<'f> {
+        name: Option<&'f str>,
+        #[serde(borrow)]
+        arguments: Option<Text<'f>>,
+    }
+
+    impl Frame<'_> {
+        pub(super) fn say(self, turn: &mut FloorTurn) {
+            let Delta { message: Message { content, tool_calls: call }, finish_reason } = self.delta;
+            match self.kind {
+                "content-delta" => {
+                    if let Some(Text(text)) = content.text {
+                        turn.text(&text);
+                    }
+                }
+                "tool-call-delta" => {
+                    if let Some(Text(fragment)) = call.function.arguments {
+                        turn.fragment(self.index, &fragment);
+                    }
+                }
+                "tool-call-start" => {
+                    turn.call(
+                        self.index,
+                        call.id.unwrap_or_default(),
+                        call.function.name.unwrap_or_default(),
+                    );
+                }
+                "message-end" => turn.reason = finish_reason.map(str::to_owned),
+                _ => {}
+            }
+        }
+    }
+}
+
+mod ollama {
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+
+    use super::{FloorTurn, Text};
+
+    #[derive(Deserialize)]
+    pub(super) struct Line<'f> {
+        #[serde(borrow)]
+        message: Message<'f>,
+        done_reason: Option<&'f str>,
+    }
+
+    #[derive(Deserialize)]
+    struct Message<'f> {
+        #[serde(borrow)]
+        content: Text<'f>,
+        #[serde(borrow, default)]
+        tool_calls: Vec<Call<'f>>,
+    }
+
+    #[derive(Deserialize)]
+    struct Call<'f> {
+        id: Option<&'f str>,
+        #[serde(borrow)]
+        function: Function<'f>,
+    }
+
+    #[derive(Deserialize)]
+    struct Function<'f> {
+        name: &'f str,
+        #[serde(borrow)]
+        arguments: &'f RawValue,
+    }
+
+    impl Line<'_> {
+        pub(super) fn say(self, turn: &mut FloorTurn) {
+            let Text(text) = self.message.content;
+            if !text.is_empty() {
+                turn.text(&text);
+            }
+            for call in self.message.tool_calls {
+                let place = turn.calls.len();
+                turn.call(place, call.id.unwrap_or_default(), call.function.name);
+                turn.fragment(place, call.function.arguments.get());
+            }
+            if let Some(reason) = self.done_reason {
+                turn.reason = Some(reason.to_owned());
+            }
+        }
+    }
+}
+
+mod bedrock {
+    use serde::Deserialize;
+
+    use super::{FloorTurn, Text};
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct BlockDelta<'f> {
+        content_block_index: usize,
+        #[serde(borrow)]
+        delta: Delta<'f>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Delta<'f> {
+        #[serde(borrow)]
+        text: Option<Text<'f>>,
+        tool_use: Option<Input<'f>>,
+    }
+
+    #[derive(Deserialize)]
+    struct Input<'f> {
+        #[serde(borrow)]
+        input: Text<'f>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct BlockStart<'f> {
+        content_block_index: usize,
+        #[serde(borrow)]
+        start: Start<'f>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Start<'f> {
+        #[serde(borrow)]
+        tool_use: Option<Call<'f>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Call<'f> {
+        tool_use_id: &'f str,
+        name: &'f str,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct MessageStop<'f> {
+        stop_reason: &'f str,
+    }
+
+    pub(super) fn read(event: &str, data: &str, turn: &mut FloorTurn) -> Result<(), serde_json::Error> {
+        match event {
+            "contentBlockDelta" => {
+                let BlockDelta { content_block_index, delta } = serde_json::from_str(data)?;
+                if let Some(Text(text)) = delta.text {
+                    turn.text(&text);
+                } else if let Some(Input { input: Text(fragment) }) = delta.tool_use {
+                    turn.fragment(content_block_index, &fragment);
+                }
+            }
+            "contentBlockStart" => {
+                let BlockStart { content_block_index, start } = serde_json::from_str(data)?;
+                if let Some(call) = start.tool_use {
+                    turn.call(content_block_index, call.tool_use_id, call.name);
+                }
+            }
+            "messageStop" => {
+                let MessageStop { stop_reason } = serde_json::from_str(data)?;
+                turn.reason = Some(stop_reason.to_owned());
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! Frames of an AWS event stream.
 
+mod headers;
+
 use std::{fmt, ops::Range};
 
-use aws_smithy_eventstream::frame::read_message_from;
 use turnstream_core::{Frame, FrameError, Framer};
 
 /// Cuts a body of the type `application/vnd.amazon.eventstream` into its messages.
@@ -37,10 +38,19 @@ pub struct EventStreamFramer {
     /// What is wrong with the next message.
     problem: Option<FrameError>,
     ended: bool,
-    /// The name of the message that was given out last.
+    /// The headers that were read last, as they stood: most messages have those of the one before.
+    headers: Vec<u8>,
+    /// The name that they give.
     event: String,
-    /// Its data, where that is not the payload.
+    /// The data that they give, if they are an error's: it counts where there is no payload.
     data: String,
+}
+
+/// The lengths that a message begins with.
+#[derive(Clone, Copy)]
+struct Prelude {
+    length: usize,
+    headers_length: usize,
 }
 
 /// What the first bytes of a body say that it is.
@@ -63,6 +73,7 @@ impl Framer for EventStreamFramer {
             body: Body::Unknown,
             problem: None,
             ended: false,
+            headers: Vec::new(),
             event: String::new(),
             data: String::new(),
         }
@@ -144,8 +155,8 @@ impl EventStreamFramer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The length of the next message, once its prelude has come and is good.
-    fn read_prelude(&mut self) -> Option<usize> {
+    /// The lengths of the next message, once its prelude has come and is good.
+    fn read_prelude(&mut self) -> Option<Prelude> {
         let prelude: &[u8; PRELUDE_BYTES] = self.pending().first_chunk()?;
         let [a, b, c, d, e, f, g, h, checksum @ ..] = *prelude;
         if crc32fast::hash(&[a, b, c, d, e, f, g, h]) != u32::from_be_bytes(checksum) {
@@ -158,18 +169,15 @@ impl EventStreamFramer {
             return None;
         }
         self.body = Body::Messages;
-        let length = u32::from_be_bytes([a, b, c, d]);
-        let headers = u32::from_be_bytes([e, f, g, h]);
-        let Ok(length_in_memory) = usize::try_from(length) else {
+        // What is longer than memory is longer than the limit.
+        let [length, headers_length] = [[a, b, c, d], [e, f, g, h]]
+            .map(|length| usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX));
+        if length > self.limit {
             self.problem = Some(FrameError::too_large(self.limit));
-            return None;
-        };
-        if length_in_memory > self.limit {
-            self.problem = Some(FrameError::too_large(self.limit));
-        } else if u64::from(length) < u64::from(headers) + BESIDE_HEADERS_AND_PAYLOAD {
+        } else if length < headers_length.saturating_add(BESIDE_HEADERS_AND_PAYLOAD) {
             self.problem = Some(damaged("it has no room for its headers"));
         }
-        if self.problem.is_none() { Some(length_in_memory) } else { None }
+        self.problem.is_none().then_some(Prelude { length, headers_length })
     }
 
     /// Takes the next message, if all of it has come: where its payload stands.
@@ -177,19 +185,43 @@ impl EventStreamFramer {
         if self.ended {
             return None;
         }
-        let length = self.problem.is_none().then(|| self.read_prelude()).flatten();
+        let prelude = self.problem.is_none().then(|| self.read_prelude()).flatten();
         if let Some(problem) = self.problem.take() {
             return Some(Err(self.give_up(problem)));
         }
-        let length = length?;
-        let message = match read_message_from(self.pending().get(..length)?) {
-            Ok(message) => message,
-            Err(error) => return Some(Err(self.give_up(damaged(&error.to_string())))),
-        };
-        let header = |name: &str| {
-            let header = message.headers().iter().find(|header| header.name().as_str() == name)?;
-            header.value().as_string().ok().map(|value| value.as_str())
-        };
+        match self.read_message(prelude?)? {
+            Ok(payload) => Some(Ok(payload)),
+            Err(problem) => Some(Err(self.give_up(problem))),
+        }
+    }
+
+    /// Takes the next message, if all of it has come: where its payload stands, or what is wrong with it.
+    fn read_message(&mut self, prelude: Prelude) -> Option<Result<Range<usize>, FrameError>> {
+        let Prelude { length, headers_length } = prelude;
+        let (checked, checksum) = self.pending().get(..length)?.split_last_chunk::<CHECKSUM_BYTES>()?;
+        let (expected, checksum) = (crc32fast::hash(checked), u32::from_be_bytes(*checksum));
+        if checksum != expected {
+            let problem =
+                format!("message checksum 0x{checksum:X} didn't match expected checksum 0x{expected:X}");
+            return Some(Err(damaged(&problem)));
+        }
+        let headers_start = self.start + PRELUDE_BYTES;
+        let payload_start = headers_start + headers_length;
+        let headers = headers_start..payload_start;
+        if self.bytes.get(headers.clone()) != Some(&self.headers)
+            && let Err(problem) = self.read_headers(headers)
+        {
+            return Some(Err(damaged(problem)));
+        }
+        self.start += length;
+        Some(Ok(payload_start..self.start - CHECKSUM_BYTES))
+    }
+
+    fn read_headers(&mut self, place: Range<usize>) -> Result<(), &'static str> {
+        self.headers.clear();
+        self.headers.extend_from_slice(self.bytes.get(place).unwrap_or_default());
+        let headers = headers::read(&self.headers)?;
+        let header = |name: &str| headers.iter().find(|header| header.name == name)?.text;
         self.event.clear();
         self.data.clear();
         match header(":message-type") {
@@ -197,16 +229,12 @@ impl EventStreamFramer {
                 let name = if kind == "error" { header(":error-code") } else { header(":exception-type") };
                 self.event.push_str("exception:");
                 self.event.push_str(name.unwrap_or("unknown"));
-                if message.payload().is_empty() {
-                    let words = header(":error-message").unwrap_or("the provider gave no reason");
-                    self.data = serde_json::json!({ "message": words }).to_string();
-                }
+                let words = header(":error-message").unwrap_or("the provider gave no reason");
+                self.data = serde_json::json!({ "message": words }).to_string();
             }
             _ => self.event.push_str(header(":event-type").unwrap_or_default()),
         }
-        self.start += length;
-        let end = self.start - CHECKSUM_BYTES;
-        Some(Ok(end - message.payload().len()..end))
+        Ok(())
     }
 
     fn give_up(&mut self, error: FrameError) -> FrameError {
@@ -216,7 +244,7 @@ impl EventStreamFramer {
     }
 
     fn lend(&self, payload: Range<usize>) -> Result<Frame<'_>, FrameError> {
-        if !self.data.is_empty() {
+        if payload.is_empty() {
             return Ok(Frame::new(&self.event, &self.data));
         }
         let payload = self.bytes.get(payload).unwrap_or_default();
@@ -253,7 +281,7 @@ const PRELUDE_BYTES: usize = 12;
 const CHECKSUM_BYTES: usize = 4;
 
 /// The prelude, and the checksum behind the payload.
-const BESIDE_HEADERS_AND_PAYLOAD: u64 = 16;
+const BESIDE_HEADERS_AND_PAYLOAD: usize = 16;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 

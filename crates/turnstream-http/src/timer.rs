@@ -1,12 +1,15 @@
 //! The one timer of a turn.
 
 use std::{
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    task::unconstrained,
+    time::{Instant, Sleep, sleep_until},
+};
 
 /// Far enough away never to come, and near enough for every platform's clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
@@ -66,7 +69,8 @@ impl Timer {
         }
         self.waker = Some(context.waker().clone());
         loop {
-            ready!(sleep.as_mut().poll(context));
+            // The runtime's timer does not even note the waker of a task that has done too much in a row.
+            ready!(pin!(unconstrained(sleep.as_mut())).poll(context));
             if sleep.deadline() >= armed {
                 return Poll::Ready(if self.is_total_over() { Expired::Total } else { Expired::Armed });
             }
@@ -94,4 +98,79 @@ fn is_same(one: &Waker, other: &Waker) -> bool {
 fn after(wait: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(wait).unwrap_or(now + NEVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::{
+        spawn,
+        task::{coop::consume_budget, yield_now},
+        time::{advance, timeout},
+    };
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// More than the runtime lets a task do in a row.
+    const ENOUGH: usize = 200;
+
+    /// Begins anew what the task may do in a row, and does so much of it.
+    async fn spend(budget: usize) {
+        yield_now().await;
+        for _ in 0..budget {
+            consume_budget().await;
+        }
+    }
+
+    /// Waits for the timer, in a task that nothing else wakes; then what ran out, and when. Nothing, if it never
+    /// goes off. The task has done so much in a row before.
+    async fn expiry(mut timer: Timer, began: Instant, budget: usize) -> Option<(Expired, Duration)> {
+        let task = spawn(async move {
+            spend(budget).await;
+            let expired = poll_fn(|context| timer.poll(context)).await;
+            (expired, began.elapsed())
+        });
+        timeout(SECOND * 99, task).await.ok()?.ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_that_a_busy_task_polls_first_goes_off_in_time() {
+        for budget in 0..ENOUGH {
+            let (mut timer, began) = (Timer::default(), Instant::now());
+            timer.arm(Some(SECOND));
+            assert_eq!(expiry(timer, began, budget).await, Some((Expired::Armed, SECOND)), "{budget}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_that_a_busy_task_moves_goes_off_in_time() {
+        for budget in 0..ENOUGH {
+            let (mut timer, began) = (Timer::default(), Instant::now());
+            timer.arm(Some(SECOND));
+            assert!(timer.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            // It is only noted, and the runtime's timer is moved when it goes off too early.
+            timer.arm(Some(SECOND * 3));
+            advance(SECOND * 2).await;
+            assert_eq!(expiry(timer, began, budget).await, Some((Expired::Armed, SECOND * 3)), "{budget}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_wakes_whoever_polled_it_last() {
+        let (mut timer, began) = (Timer::default(), Instant::now());
+        timer.arm(Some(SECOND));
+        assert!(timer.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(expiry(timer, began, 0).await, Some((Expired::Armed, SECOND)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_goes_off_with_the_total_if_that_is_earlier() {
+        let (mut timer, began) = (Timer::default(), Instant::now());
+        timer.start(Some(SECOND * 2));
+        timer.arm(Some(SECOND * 3));
+        assert_eq!(expiry(timer, began, 0).await, Some((Expired::Total, SECOND * 2)));
+    }
 }

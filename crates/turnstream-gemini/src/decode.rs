@@ -8,7 +8,7 @@ mod arguments;
 mod chunk;
 mod usage;
 
-use std::collections::HashSet;
+use std::{cell::LazyCell, collections::HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,7 +19,7 @@ use turnstream_core::{
 
 use crate::{WIRE, error};
 use arguments::ArgumentWriter;
-use chunk::{Candidate, Chunk, FunctionCall, Part, is_true, raw_candidate, raw_part};
+use chunk::{Candidate, Chunk, FunctionCall, Part, is_true, raw_candidates, raw_parts};
 use usage::{Counts, Report, ReportShape};
 
 /// A call is finished with its part, or with the terminator of its pieces; a turn, at a clean end of the body
@@ -150,15 +150,18 @@ impl Responses {
             }
         }
         self.usage(report.counts(), ledger);
+        // Read again at most once, however many candidates ask for it.
+        let raws = LazyCell::new(|| raw_candidates(data));
         for (number, candidate) in chunk.candidates.iter().flatten().enumerate() {
+            let raw = || raws.get(number).copied();
             // What is asked for is one answer. Others are the provider's business.
             if candidate.index.get().unwrap_or(0) > 0 {
-                if let Some(raw) = raw_candidate(data, number) {
+                if let Some(raw) = raw() {
                     ledger.provider("candidate", raw.into());
                 }
                 continue;
             }
-            self.candidate(candidate, (data, number), ledger);
+            self.candidate(candidate, raw, ledger);
         }
         if let Some(feedback) = chunk.prompt_feedback {
             self.prompt_feedback(feedback, ledger);
@@ -174,11 +177,16 @@ impl Responses {
         }
     }
 
-    fn candidate(&mut self, candidate: &Candidate<'_>, at: (&str, usize), ledger: &mut Ledger) {
+    fn candidate<'a>(
+        &mut self,
+        candidate: &Candidate<'_>,
+        raw: impl FnOnce() -> Option<&'a RawValue>,
+        ledger: &mut Ledger,
+    ) {
         let parts = candidate.content.as_ref().and_then(|content| content.parts.as_ref());
+        let raws = LazyCell::new(|| raw().map(raw_parts).unwrap_or_default());
         for (number, part) in parts.into_iter().flatten().enumerate() {
-            let raw = || raw_part(at.0, at.1, number);
-            self.part(part, raw, ledger);
+            self.part(part, || raws.get(number).copied(), ledger);
         }
         let said = [
             ("groundingMetadata", candidate.grounding_metadata),

@@ -5,6 +5,8 @@
 
 mod items;
 
+use std::cell::LazyCell;
+
 use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
@@ -13,7 +15,7 @@ use turnstream_core::{
 };
 
 use crate::{WIRE, error::in_stream};
-use items::{ItemBody, Items, Place, Seen};
+use items::{AnyItem, Items, Place, Seen};
 
 /// The wire's row of the design's table: a call ends with its item, the turn with its terminal event only.
 pub(crate) const RULES: Rules = Rules::new(WIRE, Closing::Marker, BodyEnd::Cuts);
@@ -141,7 +143,7 @@ impl Interpreter {
             Kind::ItemAdded | Kind::ItemDone => {
                 let item = frame.item.as_ref().ok_or_else(|| serde_json::Error::missing_field("item"))?;
                 let seen = if kind == Kind::ItemAdded { Seen::Added } else { Seen::Done };
-                self.items.take(seen, frame.output_index.get(), item, || raw_item(data), ledger);
+                self.items.take(seen, frame.output_index.get(), item.body()?, || raw_item(data), ledger);
             }
             Kind::Progress => {
                 if let Some(response) = &frame.response {
@@ -150,7 +152,7 @@ impl Interpreter {
             }
             Kind::Ended(ending) => {
                 let nothing = Response::default();
-                self.end(ending, frame.response.as_ref().unwrap_or(&nothing), data, ledger);
+                self.end(ending, frame.response.as_ref().unwrap_or(&nothing), data, ledger)?;
             }
             // Of a delta nothing is left that says anything.
             Kind::Delta(_) | Kind::ArgumentsDelta | Kind::Bounds | Kind::Error | Kind::News => {}
@@ -158,7 +160,13 @@ impl Interpreter {
         Ok(())
     }
 
-    fn end(&mut self, ending: Ending, response: &Response<'_>, data: &str, ledger: &mut Ledger) {
+    fn end(
+        &mut self,
+        ending: Ending,
+        response: &Response<'_>,
+        data: &str,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
         response.name_turn(ledger);
         // Some servers say `response.completed` and put the truth into the status.
         let ending = match as_str(&text_of(response.status)) {
@@ -175,14 +183,15 @@ impl Interpreter {
                     Some(raw) => provider_error(raw.get()),
                     None => Error::new(ErrorKind::Provider, "the response failed, and no error says why"),
                 });
-                return;
+                return Ok(());
             }
             Ending::Cancelled => {
                 let error = Error::new(ErrorKind::Provider, "the response was cancelled");
-                return ledger.fail(error.with_code("cancelled"));
+                ledger.fail(error.with_code("cancelled"));
+                return Ok(());
             }
         };
-        self.snapshot(ending, response.output.as_deref().unwrap_or_default(), data, ledger);
+        self.snapshot(ending, response.output.as_deref().unwrap_or_default(), data, ledger)?;
         if let Some(usage) = response.usage {
             ledger.usage(usage_of(usage));
         }
@@ -191,15 +200,28 @@ impl Interpreter {
         }
         ledger.reason(reason, &word);
         ledger.turn_ended();
+        Ok(())
     }
 
     /// Takes what the terminal event says of items that the stream did not, or not to their end.
-    fn snapshot(&mut self, ending: Ending, output: &[ItemBody<'_>], data: &str, ledger: &mut Ledger) {
+    fn snapshot(
+        &mut self,
+        ending: Ending,
+        output: &[AnyItem<'_>],
+        data: &str,
+        ledger: &mut Ledger,
+    ) -> Result<(), serde_json::Error> {
+        // Read again at most once, however many items ask for it.
+        let raws = LazyCell::new(|| raw_output(data));
         for (place, item) in output.iter().enumerate() {
+            if ledger.is_over() {
+                break;
+            }
             let position = u64::try_from(place).unwrap_or(u64::MAX);
             let seen = Seen::Snapshot { position, is_complete: ending == Ending::Completed };
-            self.items.take(seen, None, item, || raw_output(data, place), ledger);
+            self.items.take(seen, None, item.body()?, || raws.get(place).copied(), ledger);
         }
+        Ok(())
     }
 }
 
@@ -303,7 +325,7 @@ struct Payload<'a> {
     #[serde(borrow, default)]
     annotation: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    item: Option<ItemBody<'a>>,
+    item: Option<AnyItem<'a>>,
     #[serde(borrow, default)]
     response: Option<Response<'a>>,
     #[serde(borrow, default)]
@@ -331,7 +353,7 @@ struct Response<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
-    output: Option<Vec<ItemBody<'a>>>,
+    output: Option<Vec<AnyItem<'a>>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
 }
@@ -401,8 +423,8 @@ fn raw_item(data: &str) -> Option<&RawValue> {
     serde_json::from_str(data).ok().map(|Event { item }| item)
 }
 
-/// An item of the whole response, as it stands.
-fn raw_output(data: &str, place: usize) -> Option<&RawValue> {
+/// The items of the whole response, as they stand.
+fn raw_output(data: &str) -> Vec<&RawValue> {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(borrow)]
@@ -413,8 +435,7 @@ fn raw_output(data: &str, place: usize) -> Option<&RawValue> {
         #[serde(borrow)]
         output: Vec<&'a RawValue>,
     }
-    let Event { response } = serde_json::from_str(data).ok()?;
-    response.output.get(place).copied()
+    serde_json::from_str(data).map(|Event { response }| response.output).unwrap_or_default()
 }
 
 fn provider_error(data: &str) -> Error {

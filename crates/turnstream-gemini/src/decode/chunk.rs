@@ -138,30 +138,27 @@ pub(super) fn is_true(flag: Option<&RawValue>) -> bool {
     flag.is_some_and(|flag| flag.get() == "true")
 }
 
-/// One part of a frame, as it stands.
-pub(super) fn raw_part(data: &str, candidate: usize, part: usize) -> Option<&RawValue> {
+/// The parts of a candidate, as they stand.
+pub(super) fn raw_parts(candidate: &RawValue) -> Vec<&RawValue> {
     #[derive(Deserialize)]
-    struct Parts<'a> {
+    struct Candidate<'a> {
         #[serde(borrow)]
-        parts: Vec<&'a RawValue>,
+        content: Content<'a>,
     }
-    let candidate = raw_candidate(data, candidate)?;
     #[derive(Deserialize)]
     struct Content<'a> {
         #[serde(borrow)]
-        content: Parts<'a>,
+        parts: Vec<&'a RawValue>,
     }
-    let Content { content } = serde_json::from_str(candidate.get()).ok()?;
-    content.parts.get(part).copied()
+    serde_json::from_str(candidate.get()).map(|Candidate { content }| content.parts).unwrap_or_default()
 }
 
-/// One candidate of a frame, as it stands.
-pub(super) fn raw_candidate(data: &str, candidate: usize) -> Option<&RawValue> {
+/// The candidates of a frame, as they stand.
+pub(super) fn raw_candidates(data: &str) -> Vec<&RawValue> {
     #[derive(Deserialize)]
     struct Candidates<'a> {
         #[serde(borrow)]
         candidates: Vec<&'a RawValue>,
     }
-    let Candidates { candidates } = serde_json::from_str(data).ok()?;
-    candidates.get(candidate).copied()
+    serde_json::from_str(data).map(|Candidates { candidates }| candidates).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use turnstream_core::{Decode as _, End, ErrorKind, Events, SseOrJsonDecoder, TurnBuilder};
+use turnstream_core::{Decode as _, End, ErrorKind, Event, Events, SseOrJsonDecoder, TurnBuilder};
 
 use super::*;
 
@@ -23,12 +23,7 @@ fn reason(word: &str) -> String {
     frame(&json!({ "candidates": [{ "finishReason": word }] }))
 }
 
-fn decoded(
-    limits: Limits,
-    body: &[u8],
-    size: usize,
-    end: fn() -> End,
-) -> Vec<Result<turnstream_core::Event, Error>> {
+fn decoded(limits: Limits, body: &[u8], size: usize, end: fn() -> End) -> Vec<Result<Event, Error>> {
     let mut decoder = SseOrJsonDecoder::new(RULES, limits, Responses::new(limits));
     let mut events = Events::new();
     for chunk in body.chunks(size.max(1)) {
@@ -550,4 +545,21 @@ fn a_deep_reply_needs_no_deep_stack() {
     );
     let events = decoded(Limits::default(), body.as_bytes(), 4096, || End::Closed);
     assert!(events.iter().all(Result::is_ok), "{:?}", events.last());
+}
+
+/// Each of them is handed on as it came. If each were looked for in the frame anew, this would take minutes.
+#[test]
+fn a_frame_of_very_many_parts_or_candidates_is_read_in_one_pass() {
+    let news = |body: &str| -> Vec<String> {
+        let events = decoded(Limits::default(), body.as_bytes(), body.len(), || End::Closed).into_iter();
+        let raw = |event| match event {
+            Ok(Event::Provider(news)) => Some(news.raw.as_str().to_owned()),
+            _ => None,
+        };
+        events.filter_map(raw).collect()
+    };
+    let many: Vec<Value> = (0..16_000).map(|number| json!({ "index": 1, "number": number })).collect();
+    let want: Vec<String> = many.iter().map(Value::to_string).collect();
+    assert_eq!(news(&frame(&json!({ "candidates": many }))), want);
+    assert_eq!(news(&parts(json!(many))), want);
 }

@@ -3,9 +3,13 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
+    fmt,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_json::value::RawValue;
 use turnstream_core::{
     Announcement, Citation, InputKind, JsonText, Key, Ledger, PartIndex, RawJson, Text, is_json,
@@ -434,6 +438,10 @@ impl Item {
     }
 }
 
+/// What stands in the place of an item, read with its frame. Whether it has to be one is for the frame to say: most
+/// frames do not look at the items that they have.
+pub(super) struct AnyItem<'a>(Option<ItemBody<'a>>);
+
 /// An item. What other items than calls, messages and reasoning hold may have any form.
 #[derive(Deserialize)]
 pub(super) struct ItemBody<'a> {
@@ -498,6 +506,65 @@ struct Kept<'a> {
     namespace: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<&'a RawValue>,
+}
+
+impl<'a> AnyItem<'a> {
+    /// The item.
+    ///
+    /// # Errors
+    ///
+    /// It is no object.
+    pub(super) fn body(&self) -> Result<&ItemBody<'a>, serde_json::Error> {
+        self.0.as_ref().ok_or_else(|| serde_json::Error::custom("the item is no object"))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for AnyItem<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyItemVisitor)
+    }
+}
+
+struct AnyItemVisitor;
+
+impl<'de> Visitor<'de> for AnyItemVisitor {
+    type Value = AnyItem<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an item")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
+        ItemBody::deserialize(MapAccessDeserializer::new(map)).map(Some).map(AnyItem)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, list: S) -> Result<Self::Value, S::Error> {
+        IgnoredAny.visit_seq(list).map(|_| AnyItem(None))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(AnyItem(None))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(AnyItem(None))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(AnyItem(None))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(AnyItem(None))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(AnyItem(None))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(AnyItem(None))
+    }
 }
 
 impl<'a> ItemBody<'a> {

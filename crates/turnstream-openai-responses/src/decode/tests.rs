@@ -487,3 +487,38 @@ fn a_call_of_an_incomplete_turn_is_aborted_wherever_it_was_said() {
         }
     }
 }
+
+#[test]
+fn items_that_are_none_break_only_the_frames_that_look_at_them() {
+    let error = |frame: &str| events(body(&[frame]).as_bytes()).last().unwrap().unwrap_err();
+    for item in ["null", "\"x\"", "[]", "7", "-1", "1.5", "true"] {
+        let failed = error(&format!(
+            r#"{{"type":"response.failed","response":{{"error":{{"code":"server_error","message":"m"}},"output":[{item}]}}}}"#
+        ));
+        assert_eq!((failed.kind(), failed.code()), (ErrorKind::Provider, Some("server_error")), "{item}");
+        let created = format!(r#"{{"type":"response.created","response":{{"id":"r","output":[{item}]}}}}"#);
+        check(&[&created, COMPLETED], &[r#"{"type":"turn_started","id":"r"}"#, STOPPED]);
+        for frame in [
+            format!(r#"{{"type":"response.completed","response":{{"output":[{item}]}}}}"#),
+            format!(r#"{{"type":"response.output_item.done","item":{item}}}"#),
+        ] {
+            assert_eq!(error(&frame).kind(), ErrorKind::Malformed, "{frame}");
+        }
+    }
+}
+
+/// Each of the items goes back as it came. If each were looked for in the frame anew, this would take minutes.
+#[test]
+fn a_snapshot_of_very_many_items_is_read_in_one_pass() {
+    let item = |number: usize| format!(r#"{{"type":"news","number":{number}}}"#);
+    let items: Vec<String> = (0..16_000).map(item).collect();
+    let last = format!(r#"{{"type":"response.completed","response":{{"output":[{}]}}}}"#, items.join(","));
+    let mut turn = TurnBuilder::new();
+    events(body(&[&last]).as_bytes()).for_each(|event| turn.push(&event.unwrap()));
+    let parts = turn.build().parts;
+    assert_eq!(parts.len(), items.len());
+    for (part, item) in parts.iter().zip(&items) {
+        let Part::Opaque(part) = part else { panic!("{part:?}") };
+        assert_eq!(part.replay.data.as_str(), item);
+    }
+}

@@ -211,3 +211,6 @@ fn take<I: Interpret>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -289,7 +289,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const FOREIGN_BYTES: usize = 64 << 10;
 
 /// How much memory is kept between messages.
-const KEPT_BYTES: usize = 64 << 10;
+pub(crate) const KEPT_BYTES: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests;

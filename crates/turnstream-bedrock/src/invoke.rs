@@ -12,7 +12,7 @@ use turnstream_core::{
     Limits, RawJson, Request, Wire, WireRequest,
 };
 
-use crate::{Bedrock, EventStreamFramer, error};
+use crate::{Bedrock, EventStreamFramer, error, frame::KEPT_BYTES};
 
 /// An Anthropic model at Bedrock, asked in the words of the Messages wire. Converse ([`Bedrock`]) has less of what
 /// these models can do; take this where it is missed. Options are the Messages wire's.
@@ -189,6 +189,8 @@ fn unwrap<'e>(chunk: &str, event: &'e mut Vec<u8>) -> Result<&'e str, serde_json
     }
     let Chunk { bytes } = serde_json::from_str(chunk)?;
     event.clear();
+    // The memory of a huge event is not kept.
+    event.shrink_to(KEPT_BYTES);
     BASE64_STANDARD.decode_vec(bytes.as_bytes(), event).map_err(serde_json::Error::custom)?;
     str::from_utf8(event).map_err(serde_json::Error::custom)
 }
@@ -360,5 +362,39 @@ mod tests {
             events.iter().any(|event| matches!(event, Ok(Event::Provider(news)) if &*news.name == "metrics"))
         );
         assert!(matches!(events.last(), Some(Ok(Event::TurnFinished(_)))));
+    }
+
+    /// A field of its own in each event makes each unlike all others, so that each is read the long way.
+    #[test]
+    fn hot_events_say_what_they_say_when_they_are_read_the_long_way() {
+        let texts = [r"a", r"b\n", r"\ud83d", r"\ude00 c", "é\t", r"\u00e9", "", r"d\\", r"e"];
+        let delta = |index: u8, text: &str| {
+            format!(
+                r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"text_delta","text":"{text}"}}}}"#
+            )
+        };
+        let deltas = [0, 1, 0].iter().flat_map(|index| texts.iter().map(|text| delta(*index, text)));
+        let frames: Vec<String> = deltas.chain([r#"{"type":"message_stop"}"#.to_owned()]).collect();
+        let body = |edit: &dyn Fn(usize, &str) -> String| -> Vec<u8> {
+            let chunk = |(number, event): (usize, &String)| {
+                let payload = json!({ "bytes": BASE64_STANDARD.encode(edit(number, event)) }).to_string();
+                message(&[(":event-type", "chunk"), (":message-type", "event")], payload.as_bytes())
+            };
+            frames.iter().enumerate().flat_map(chunk).collect()
+        };
+        let alike = shown(&events(&[&body(&|_, event| event.to_owned())], End::Closed));
+        let unlike = body(&|number, event| event.replacen('{', &format!(r#"{{"x_{number}":0,"#), 1));
+        assert_eq!(alike, shown(&events(&[&unlike], End::Closed)));
+        assert!(alike.iter().any(|event| event.contains("😀 c")), "{alike:#?}");
+    }
+
+    #[test]
+    fn the_memory_of_a_huge_event_is_given_back() {
+        let mut event = Vec::new();
+        for length in [4 << 20, 1] {
+            let chunk = json!({ "bytes": BASE64_STANDARD.encode("x".repeat(length)) }).to_string();
+            assert_eq!(unwrap(&chunk, &mut event).unwrap().len(), length);
+        }
+        assert!(event.capacity() <= KEPT_BYTES, "{}", event.capacity());
     }
 }

@@ -9,7 +9,7 @@
 //! Where the framer can show the body's next bytes, a frame is recognised in them, framing and all: then its bytes
 //! are looked at once.
 
-use crate::{frame::Frame, json_text::first_escape, scan::plain_run};
+use crate::{frame::Frame, json_text::first_escape, lines::KEPT_BYTES, scan::plain_run};
 
 /// The hot frames of one stream, and what each means to its wire.
 ///
@@ -127,6 +127,10 @@ impl<M> HotFrames<M> {
         find: impl Fn(&Shape<M>, &mut Found) -> Option<(Option<&'f str>, T)>,
     ) -> Option<(HotFrame<'f, M>, T)> {
         let Self { shapes, latest, found, .. } = self;
+        // The memory of a huge text is not kept.
+        if found.unescaped.capacity() > KEPT_BYTES {
+            found.unescaped = Vec::new();
+        }
         let (text, more) = match find(shapes.get(*latest)?, found) {
             Some(it) => it,
             None => {
@@ -382,7 +386,10 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::{frame::Framer, json_text::JsonText, ndjson::NdjsonFramer, sse::SseFramer};
+    use crate::{
+        frame::Framer, json_text::JsonText, ndjson::NdjsonFramer, sse::SseFramer,
+        sse_or_json::SseOrJsonFramer,
+    };
 
     #[derive(Deserialize)]
     struct Delta<'a> {
@@ -590,12 +597,47 @@ mod tests {
         assert_eq!(in_body::<NdjsonFramer>(1000, lines), ["b", "c"]);
     }
 
+    /// Else a long frame in short pieces would be looked at again and again.
+    #[test]
+    fn a_frame_that_comes_in_pieces_is_shown_once() {
+        fn check<F: Framer>(frame: &[u8]) {
+            let mut framer = F::new(1000);
+            framer.push(frame);
+            assert!(framer.next_frame().is_some());
+            for cut in 1..frame.len() {
+                let (start, rest) = frame.split_at(cut);
+                framer.push(start);
+                assert_eq!(framer.ahead(), start, "{}", F::FRAME);
+                assert_eq!(framer.next_frame(), None);
+                for piece in rest.chunks(1) {
+                    assert_eq!(framer.ahead(), b"", "{} cut at {cut}", F::FRAME);
+                    assert_eq!(framer.next_frame(), None);
+                    framer.push(piece);
+                }
+                assert_eq!(framer.ahead(), b"", "{} cut at {cut}", F::FRAME);
+                assert!(framer.next_frame().is_some());
+            }
+        }
+        check::<SseFramer>(b"event: delta\ndata: {}\n\n");
+        check::<SseOrJsonFramer>(b": hello\ndata: {}\n\n");
+        check::<NdjsonFramer>(b"{\"a\": 1}\n");
+    }
+
     #[test]
     fn a_frame_that_is_larger_than_the_limit_is_not_recognised() {
         let frame = |text: &str| format!("data: {{\"text\":\"{text}\"}}\n\n");
         let body = [frame("a"), frame("b"), frame(&"c".repeat(100))].concat();
         assert_eq!(in_body::<SseFramer>(50, body.as_bytes()), ["b"]);
         assert_eq!(in_body::<SseFramer>(150, body.as_bytes()).len(), 2);
+    }
+
+    #[test]
+    fn the_memory_of_a_huge_text_is_given_back() {
+        let mut hot = learned(r#"{"text":"t"}"#);
+        let huge = "\\n".repeat(1 << 20);
+        assert_eq!(text(&mut hot, &format!(r#"{{"text":"{huge}"}}"#)).unwrap().len(), 1 << 20);
+        assert_eq!(text(&mut hot, r#"{"text":"u"}"#).as_deref(), Some("u"));
+        assert!(hot.found.unescaped.capacity() <= KEPT_BYTES, "{}", hot.found.unescaped.capacity());
     }
 
     #[test]

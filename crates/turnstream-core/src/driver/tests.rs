@@ -185,10 +185,13 @@ fn body(random: &mut Rng, frames: usize, frame: fn(&mut Rng) -> String) -> Vec<u
         if random.u8(..6) == 0 {
             latest = frame(random);
         }
-        fill(random, &latest, &mut body);
+        // Another frame may differ from it in a line alone.
+        let line_end = latest.find(['\n', '\r']).map_or(0, |end| end + 1);
+        let start = if random.u8(..6) == 0 { line_end } else { 0 };
+        fill(random, &latest[start..], &mut body);
     }
     for _ in 0..pick(random, &[0, 0, 1, 3]) {
-        let at = random.usize(..body.len());
+        let at = random.usize(..=body.len());
         let end = (at + random.usize(..3)).min(body.len());
         body.splice(at..end, pick(random, DAMAGE).iter().copied());
     }
@@ -325,12 +328,13 @@ const DAMAGE: &[&[u8]] = &[
     br#""text":"b","#,
 ];
 
-/// The body whole, byte by byte, or cut in a few places.
+/// The body whole, byte by byte, where lines end, or in a few places.
 fn cut<'b>(random: &mut Rng, body: &'b [u8]) -> Vec<&'b [u8]> {
-    match random.u8(..4) {
+    match random.u8(..5) {
         0 => vec![body],
         1 => body.chunks(1).collect(),
         2 => body.chunks(random.usize(1..100)).collect(),
+        3 => body.split_inclusive(|byte| matches!(byte, b'\n' | b'\r') && random.bool()).collect(),
         _ => {
             let mut cuts: Vec<usize> = (0..random.usize(1..5)).map(|_| random.usize(..=body.len())).collect();
             cuts.extend([0, body.len()]);

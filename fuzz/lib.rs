@@ -2,11 +2,27 @@
 //!
 //! An input is a body, and the fuzzer's own bytes choose where it is cut: the last bytes say how.
 
-use turnstream_core::{CallIndex, Decode, End, Error, ErrorKind, Event, Events, Framer, SseFramer};
-use turnstream_testing::conformance::{check_laws, decode, line};
+use turnstream_bedrock::EventStreamFramer;
+use turnstream_core::{
+    CallIndex, Decode, End, Error, ErrorKind, Event, Events, Framer, NdjsonFramer, SseOrJsonFramer,
+};
+use turnstream_testing::{
+    bedrock,
+    conformance::{check_laws, decode, line},
+};
+
+/// How the frames of a wire are written.
+#[derive(Clone, Copy)]
+pub enum Framing {
+    /// As server-sent events. What is JSON is read, too.
+    Events,
+    Lines,
+    /// As messages of an AWS event stream.
+    Messages,
+}
 
 /// Decodes `input` whole, in pieces, and as a prefix, and checks the laws on each.
-pub fn check(new_decoder: impl Fn() -> Box<dyn Decode>, input: &[u8]) {
+pub fn check(framing: Framing, new_decoder: impl Fn() -> Box<dyn Decode>, input: &[u8]) {
     let (seed, body) = match input {
         [body @ .., seed] => (usize::from(*seed), body),
         [] => (0, input),
@@ -18,10 +34,9 @@ pub fn check(new_decoder: impl Fn() -> Box<dyn Decode>, input: &[u8]) {
     let (want, got): (Vec<_>, Vec<_>) = (whole.iter().map(line).collect(), cut.iter().map(line).collect());
     assert_eq!(want, got, "cut every {} bytes the body gives other events", seed + 1);
 
-    if let Some((alike, unlike)) = written_twice(body) {
-        let (want, got) = (decode(new_decoder(), &alike), decode(new_decoder(), &unlike));
-        assert_eq!(said(&want), said(&got), "read the long way the body gives other events");
-    }
+    let (alike, unlike) = framing.written_twice(body);
+    let (want, got) = (decode(new_decoder(), &alike), decode(new_decoder(), &unlike));
+    assert_eq!(said(&want), said(&got), "read the long way the body gives other events");
 
     let length = body.len() * seed / 256;
     let Some(prefix) = body.get(..length) else { return };
@@ -40,25 +55,44 @@ pub fn check(new_decoder: impl Fn() -> Box<dyn Decode>, input: &[u8]) {
     }
 }
 
-/// The body's frames as they are, and with a name of its own in each. Decoders remember the envelopes of hot
-/// frames, and of those none is like another: each is read the long way.
-fn written_twice(body: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (mut alike, mut unlike) = (String::new(), String::new());
-    let mut framer = SseFramer::new(body.len());
-    framer.push(body);
-    let mut number = 0;
-    while let Some(frame) = framer.next_frame() {
-        let frame = frame.ok()?;
-        let name = format!("event: {}", frame.event);
-        let data = frame.data.replace('\n', "\ndata: ");
-        alike += &format!("{name}\ndata: {data}\n\n");
-        match data.strip_prefix("{\"") {
-            Some(rest) => unlike += &format!("{name}\ndata: {{\"x_{number}\":0,\"{rest}\n\n"),
-            None => unlike += &format!("{name}\ndata: {data}\n\n"),
+impl Framing {
+    /// The body's frames as they are, and with a name of its own in each. Decoders remember the envelopes of hot
+    /// frames, and of those none is like another: each is read the long way.
+    fn written_twice(self, body: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let frames = match self {
+            Self::Events => frames::<SseOrJsonFramer>(body),
+            Self::Lines => frames::<NdjsonFramer>(body),
+            Self::Messages => frames::<EventStreamFramer>(body),
+        };
+        let (mut alike, mut unlike) = (Vec::new(), Vec::new());
+        for (number, (event, data)) in frames.iter().enumerate() {
+            let named = data.strip_prefix("{\"").map(|rest| format!("{{\"x_{number}\":0,\"{rest}"));
+            alike.extend(self.write(event, data));
+            unlike.extend(self.write(event, named.as_ref().unwrap_or(data)));
         }
-        number += 1;
+        (alike, unlike)
     }
-    Some((alike.into_bytes(), unlike.into_bytes()))
+
+    fn write(self, event: &str, data: &str) -> Vec<u8> {
+        match self {
+            Self::Events => {
+                format!("event: {event}\ndata: {}\n\n", data.replace('\n', "\ndata: ")).into_bytes()
+            }
+            Self::Lines => format!("{data}\n").into_bytes(),
+            Self::Messages => bedrock::frame(event, data),
+        }
+    }
+}
+
+/// Event and data of each frame, up to the first that is broken.
+fn frames<F: Framer>(body: &[u8]) -> Vec<(String, String)> {
+    let mut framer = F::new(body.len());
+    framer.push(body);
+    let mut frames = Vec::new();
+    while let Some(Ok(frame)) = framer.next_frame() {
+        frames.push((frame.event.to_owned(), frame.data.to_owned()));
+    }
+    frames
 }
 
 /// What events say, but for what is handed on raw and for the words of errors, which show the frame.

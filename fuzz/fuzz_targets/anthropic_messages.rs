@@ -1,7 +1,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use turnstream_core::Wire;
 use turnstream_anthropic::Anthropic;
+use turnstream_core::Wire;
+use turnstream_fuzz::Framing;
 
-fuzz_target!(|input: &[u8]| turnstream_fuzz::check(|| Anthropic::new("m").decoder(), input));
+fuzz_target!(|input: &[u8]| turnstream_fuzz::check(Framing::Events, || Anthropic::new("m").decoder(), input));

@@ -6,6 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use turnstream_bedrock::{Bedrock, EventStreamFramer};
 use turnstream_core::{FrameError, Framer, Wire};
+use turnstream_fuzz::Framing;
 
 /// Small, so that the limit is met.
 const LIMIT: usize = 512;
@@ -16,14 +17,19 @@ fuzz_target!(|input: &[u8]| {
     let [body @ .., seed] = input else { return };
     let repaired = repaired(body);
     assert_eq!(frames(&repaired, repaired.len().max(1)), frames(&repaired, usize::from(*seed) + 1));
-    turnstream_fuzz::check(|| Bedrock::new("m", "us-east-1").decoder(), &[&repaired[..], &[*seed]].concat());
+    turnstream_fuzz::check(
+        Framing::Messages,
+        || Bedrock::new("m", "us-east-1").decoder(),
+        &[&repaired[..], &[*seed]].concat(),
+    );
 });
 
 /// The body as messages one after the other, up to bytes that are too few for one.
 fn repaired(body: &[u8]) -> Vec<u8> {
     let (mut repaired, mut rest) = (Vec::new(), body);
     while let Some((prelude, after)) = rest.split_first_chunk::<PRELUDE>() {
-        let number = |at: usize| prelude[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes) as usize);
+        let number =
+            |at: usize| prelude[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes) as usize);
         let Some(room) = after.len().checked_sub(4) else { break };
         // Lengths that fit stay as they are, so that seeds do.
         let inner = number(0).checked_sub(PRELUDE + 4).filter(|inner| *inner <= room);

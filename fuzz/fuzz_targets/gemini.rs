@@ -2,6 +2,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use turnstream_core::Wire;
+use turnstream_fuzz::Framing;
 use turnstream_gemini::Gemini;
 
-fuzz_target!(|input: &[u8]| turnstream_fuzz::check(|| Gemini::new("m").decoder(), input));
+fuzz_target!(|input: &[u8]| turnstream_fuzz::check(Framing::Events, || Gemini::new("m").decoder(), input));

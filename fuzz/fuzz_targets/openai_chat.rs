@@ -2,6 +2,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use turnstream_core::Wire;
+use turnstream_fuzz::Framing;
 use turnstream_openai_chat::OpenAiChat;
 
-fuzz_target!(|input: &[u8]| turnstream_fuzz::check(|| OpenAiChat::new("m").decoder(), input));
+fuzz_target!(|input: &[u8]| turnstream_fuzz::check(
+    Framing::Events,
+    || OpenAiChat::new("m").decoder(),
+    input
+));

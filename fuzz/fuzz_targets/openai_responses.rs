@@ -2,6 +2,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use turnstream_core::Wire;
+use turnstream_fuzz::Framing;
 use turnstream_openai_responses::OpenAiResponses;
 
-fuzz_target!(|input: &[u8]| turnstream_fuzz::check(|| OpenAiResponses::new("m").decoder(), input));
+fuzz_target!(|input: &[u8]| turnstream_fuzz::check(
+    Framing::Events,
+    || OpenAiResponses::new("m").decoder(),
+    input
+));

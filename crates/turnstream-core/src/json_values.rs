@@ -175,16 +175,16 @@ impl JsonValuesFramer {
             return None;
         }
         let body = self.bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.bytes);
-        match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        let said = body.trim_ascii_start();
+        match said.first() {
             Some(b'{' | b'[') => {
-                self.start = self.bytes.len() - body.len();
+                self.start = self.bytes.len() - said.len();
                 self.seen = self.start;
                 self.place = Place::Between;
             }
             Some(_) => {
                 // Blanks before it have been dropped or not, by where the chunks end.
-                let body = body.trim_ascii_start();
-                let start = body.get(..PREAMBLE_BYTES).unwrap_or(body).to_vec();
+                let start = said.get(..PREAMBLE_BYTES).unwrap_or(said).to_vec();
                 self.bytes = Vec::new();
                 self.place = Place::Foreign(start);
             }
@@ -337,9 +337,11 @@ mod tests {
 
     #[test]
     fn values_come_one_by_one_out_of_an_array_or_a_row_or_alone() {
-        let table: [(&str, &[&str], &[&str], bool); 14] = [
+        let table: [(&str, &[&str], &[&str], bool); 15] = [
             (r#"[{"a":1},{"b":[2,{}]}]"#, &[r#"{"a":1}"#, r#"{"b":[2,{}]}"#], &[], false),
             ("\u{feff} \r\n[{}\n,\r\n{} ]\n\n", &["{}", "{}"], &[], false),
+            // No blank of JSON's, but one before it begins.
+            ("\r\x0c\r [{}]", &["{}"], &[], false),
             (r#"{"a":"\\\"}]{["}"#, &[r#"{"a":"\\\"}]{["}"#], &[], false),
             ("{}{}\n{}", &["{}", "{}", "{}"], &[], false),
             ("[{}][{}] {}", &["{}", "{}", "{}"], &[], false),

@@ -79,12 +79,19 @@ impl<M> HotFrames<M> {
 
     /// What a frame means, its text and its numbers, if it is like one that was learned.
     pub fn recognise<'f>(&'f mut self, frame: Frame<'f>) -> Option<HotFrame<'f, M>> {
-        let find = |shape: &Shape<M>, found: &mut Found| {
+        let find = |shape: &mut Shape<M>, found: &mut Found| {
             if frame.event != &*shape.event {
                 return None;
             }
             let (text, rest) = find(&shape.in_frame, frame.data.as_bytes(), found)?;
-            rest.is_empty().then_some((text, 0))
+            if !rest.is_empty() {
+                return None;
+            }
+            // The frame that was learned may have come in pieces, and then nowhere stood in one.
+            if shape.in_body.is_none() {
+                shape.in_body = around(frame.in_body, frame.data, &shape.in_frame);
+            }
+            Some((text, 0))
         };
         self.first(find).map(|(hot, _)| hot)
     }
@@ -110,7 +117,9 @@ impl<M> HotFrames<M> {
         }
         let Some(shape) = Shape::of(frame, lesson, self.passed_over) else { return };
         self.wasted += 1;
-        if self.shapes.len() < MOST_SHAPES {
+        if let Some(known) = self.shapes.iter_mut().find(|known| known.is_like(&shape)) {
+            *known = shape;
+        } else if self.shapes.len() < MOST_SHAPES {
             self.shapes.push(shape);
             self.latest = self.shapes.len() - 1;
         } else {
@@ -124,17 +133,17 @@ impl<M> HotFrames<M> {
     /// The first shape that is found, tried from the latest on.
     fn first<'f, T>(
         &'f mut self,
-        find: impl Fn(&Shape<M>, &mut Found) -> Option<(Option<&'f str>, T)>,
+        find: impl Fn(&mut Shape<M>, &mut Found) -> Option<(Option<&'f str>, T)>,
     ) -> Option<(HotFrame<'f, M>, T)> {
         let Self { shapes, latest, found, .. } = self;
         // The memory of a huge text is not kept.
         if found.unescaped.capacity() > KEPT_BYTES {
             found.unescaped = Vec::new();
         }
-        let (text, more) = match find(shapes.get(*latest)?, found) {
+        let (text, more) = match find(shapes.get_mut(*latest)?, found) {
             Some(it) => it,
             None => {
-                let others = shapes.iter().enumerate().filter(|(index, _)| index != latest);
+                let others = shapes.iter_mut().enumerate().filter(|(index, _)| index != latest);
                 let (index, it) =
                     others.into_iter().find_map(|(index, shape)| Some((index, find(shape, found)?)))?;
                 *latest = index;
@@ -191,6 +200,11 @@ impl<M> Shape<M> {
         let in_frame = pieces(frame.data, &lesson, passed_over)?;
         let in_body = around(frame.in_body, frame.data, &in_frame);
         Some(Self { event: frame.event.into(), in_frame, in_body, meaning: lesson.meaning })
+    }
+
+    /// Whether the same frames have it.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.event, &self.in_frame) == (&other.event, &other.in_frame)
     }
 }
 
@@ -624,6 +638,23 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_was_learned_in_pieces_is_recognised_in_the_body_later_on() {
+        let frame = |text| format!("event: delta\ndata: {{\"text\":\"{text}\"}}\n\n");
+        let mut framer = SseFramer::new(1000);
+        let mut hot = HotFrames::new(&[]);
+        framer.push(b"event: delta\ndata: {");
+        assert_eq!(framer.next_frame(), None);
+        framer.push(b"\"text\":\"a\"}\n\n");
+        let first = framer.next_frame().unwrap().unwrap();
+        hot.learn(first, Lesson::new(7, &first.data[9..10]));
+        framer.push(frame("b").repeat(2).as_bytes());
+        assert!(hot.recognise_ahead(framer.ahead()).is_none());
+        assert_eq!(hot.recognise(framer.next_frame().unwrap().unwrap()).unwrap().text, "b");
+        let (again, length) = hot.recognise_ahead(framer.ahead()).unwrap();
+        assert_eq!((again.text, length), ("b", frame("b").len()));
+    }
+
+    #[test]
     fn a_frame_that_is_larger_than_the_limit_is_not_recognised() {
         let frame = |text: &str| format!("data: {{\"text\":\"{text}\"}}\n\n");
         let body = [frame("a"), frame("b"), frame(&"c".repeat(100))].concat();
@@ -652,6 +683,23 @@ mod tests {
             (0..=MOST_SHAPES).filter(|index| text(hot, &data(*index)).is_some()).collect::<Vec<_>>()
         };
         assert_eq!(known(&mut hot), [1, 2, 3, 4]);
+    }
+
+    /// Those that are read all the same, as here for a number that is none of ours, do not drive the others out.
+    #[test]
+    fn a_shape_that_is_learned_again_takes_its_own_place() {
+        let data =
+            |index: usize, count: &str| format!(r#"{{"index":{index},"text":"t","counts":[{count}]}}"#);
+        let mut hot = learned(&data(0, "1"));
+        for _ in 0..MOST_SHAPES {
+            let odd = data(1, "18446744073709551616");
+            let numbers = vec![&odd[odd.len() - 22..odd.len() - 2]];
+            hot.learn(frame(&odd), Lesson::new(7, &odd[19..20]).with_numbers(numbers));
+        }
+        assert_eq!(hot.shapes.len(), 2);
+        for index in 0..2 {
+            assert_eq!(text(&mut hot, &data(index, "3")).as_deref(), Some("t"));
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
             BenchWire::OpenAiChat => AdapterKind::OpenAI,
             BenchWire::OpenAiResponses => AdapterKind::OpenAIResp,
             BenchWire::Gemini => AdapterKind::Gemini,
+            _ => return Err("not measured on this wire".into()),
         };
         let base_url = format!("{base_url}/v1/");
         let resolver = ServiceTargetResolver::from_resolver_fn(

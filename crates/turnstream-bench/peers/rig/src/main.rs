@@ -34,6 +34,7 @@ fn main() -> ExitCode {
                 let model = GeminiConfig::new("none").with_base_url(base_url).client().completion("model");
                 asking(move || Ok(model.stream(CompletionRequest::new("Where is it?"))?))
             }
+            _ => return Err("not measured on this wire".into()),
         })
     })
 }

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
                 });
                 asking(stage.build()?.generate_content("gemini-2.5-pro")?)
             }
+            _ => return Err("not measured on this wire".into()),
         })
     })
 }

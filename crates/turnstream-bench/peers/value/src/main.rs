@@ -12,6 +12,9 @@ use turnstream_bench::{
 
 fn main() -> ExitCode {
     harness::main("value", |_, wire, base_url| {
+        if matches!(wire, BenchWire::Cohere | BenchWire::Ollama | BenchWire::Bedrock) {
+            return Err("not measured on this wire".into());
+        }
         let (http, url) = (reqwest::Client::builder().no_proxy().build()?, base_url.to_owned());
         let ask: Ask = Rc::new(move |seen: Rc<Seen>| {
             let request =
@@ -47,5 +50,6 @@ fn piece(wire: BenchWire, frame: &Value) -> Option<&str> {
         }
         BenchWire::OpenAiResponses => frame["delta"].as_str(),
         BenchWire::Gemini => frame["candidates"][0]["content"]["parts"][0]["text"].as_str(),
+        BenchWire::Cohere | BenchWire::Ollama | BenchWire::Bedrock => None,
     }
 }

@@ -80,15 +80,16 @@ impl Floor {
         Ok(())
     }
 
-    fn feed_messages(&mut self, chunk: &[u8]) -> Result<(), serde_json::Error> {
-        if self.begun.is_empty() {
-            let rest = read_messages(self.wire, chunk, &mut self.turn)?;
-            self.begun.extend_from_slice(rest);
-        } else {
-            self.begun.extend_from_slice(chunk);
-            let rest = read_messages(self.wire, &self.begun, &mut self.turn)?.len();
-            self.begun.drain(..self.begun.len() - rest);
+    fn feed_messages(&mut self, mut chunk: &[u8]) -> Result<(), serde_json::Error> {
+        while !self.begun.is_empty() && !chunk.is_empty() {
+            let (more, rest) = chunk.split_at(messages::missing(&self.begun).min(chunk.len()));
+            self.begun.extend_from_slice(more);
+            if read_messages(self.wire, &self.begun, &mut self.turn)?.is_empty() {
+                self.begun.clear();
+            }
+            chunk = rest;
         }
+        self.begun.extend_from_slice(read_messages(self.wire, chunk, &mut self.turn)?);
         Ok(())
     }
 

@@ -23,6 +23,12 @@ pub(super) fn first(bytes: &[u8]) -> Result<Option<(Message<'_>, &[u8])>, serde_
     found.map(Some).ok_or_else(|| serde_json::Error::custom("a message is not as its lengths say"))
 }
 
+/// How many bytes are missing of a message that has begun, as far as can be told. At least one.
+pub(super) fn missing(begun: &[u8]) -> usize {
+    let length = lengths(begun).map_or(PRELUDE_BYTES, |[length, _]| length);
+    length.saturating_sub(begun.len()).max(1)
+}
+
 /// How long the message is, and how long its headers are.
 fn lengths(bytes: &[u8]) -> Option<[usize; 2]> {
     let [a, b, c, d, e, f, g, h, ..] = *bytes else { return None };

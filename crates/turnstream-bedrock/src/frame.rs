@@ -34,6 +34,8 @@ pub struct EventStreamFramer {
     bytes: Vec<u8>,
     /// Where the next message begins; what lies before it has been given out.
     start: usize,
+    /// Its lengths, once they are known.
+    prelude: Option<Prelude>,
     body: Body,
     /// What is wrong with the next message.
     problem: Option<FrameError>,
@@ -70,6 +72,7 @@ impl Framer for EventStreamFramer {
             limit,
             bytes: Vec::new(),
             start: 0,
+            prelude: None,
             body: Body::Unknown,
             problem: None,
             ended: false,
@@ -157,6 +160,9 @@ impl EventStreamFramer {
 
     /// The lengths of the next message, once its prelude has come and is good.
     fn read_prelude(&mut self) -> Option<Prelude> {
+        if self.prelude.is_some() {
+            return self.prelude;
+        }
         let prelude: &[u8; PRELUDE_BYTES] = self.pending().first_chunk()?;
         let [a, b, c, d, e, f, g, h, checksum @ ..] = *prelude;
         if crc32fast::hash(&[a, b, c, d, e, f, g, h]) != u32::from_be_bytes(checksum) {
@@ -177,7 +183,8 @@ impl EventStreamFramer {
         } else if length < headers_length.saturating_add(BESIDE_HEADERS_AND_PAYLOAD) {
             self.problem = Some(damaged("it has no room for its headers"));
         }
-        self.problem.is_none().then_some(Prelude { length, headers_length })
+        self.prelude = self.problem.is_none().then_some(Prelude { length, headers_length });
+        self.prelude
     }
 
     /// Takes the next message, if all of it has come: where its payload stands.
@@ -214,11 +221,14 @@ impl EventStreamFramer {
             return Some(Err(damaged(problem)));
         }
         self.start += length;
+        self.prelude = None;
         Some(Ok(payload_start..self.start - CHECKSUM_BYTES))
     }
 
     fn read_headers(&mut self, place: Range<usize>) -> Result<(), &'static str> {
         self.headers.clear();
+        // The memory of huge ones is not kept.
+        self.headers.shrink_to(KEPT_BYTES);
         self.headers.extend_from_slice(self.bytes.get(place).unwrap_or_default());
         let headers = headers::read(&self.headers)?;
         let header = |name: &str| headers.iter().find(|header| header.name == name)?.text;
@@ -248,7 +258,9 @@ impl EventStreamFramer {
             return Ok(Frame::new(&self.event, &self.data));
         }
         let payload = self.bytes.get(payload).unwrap_or_default();
-        let data = str::from_utf8(payload).map_err(|error| FrameError::not_utf8(payload, error))?;
+        // The error of the quicker check does not say where.
+        let data = simdutf8::basic::from_utf8(payload).or_else(|_| str::from_utf8(payload));
+        let data = data.map_err(|error| FrameError::not_utf8(payload, error))?;
         Ok(Frame::new(&self.event, data))
     }
 }

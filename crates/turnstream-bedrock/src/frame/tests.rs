@@ -307,7 +307,12 @@ fn the_memory_of_a_huge_message_is_given_back() {
         framer.push(chunk);
     }
     assert_eq!(framer.next_frame().unwrap().unwrap().data.len(), 4 << 20);
+    let value = "x".repeat(1 << 15);
+    framer.push(&message(&[("x", value.as_str()); 128], b"{}"));
+    assert_eq!(framer.next_frame(), Some(Ok(Frame::new("", "{}"))));
     framer.push(&event("b", "{}"));
     assert_eq!(framer.next_frame(), Some(Ok(Frame::new("b", "{}"))));
-    assert!(framer.bytes.capacity() <= 2 * KEPT_BYTES, "{}", framer.bytes.capacity());
+    for kept in [&framer.bytes, &framer.headers] {
+        assert!(kept.capacity() <= 2 * KEPT_BYTES, "{}", kept.capacity());
+    }
 }

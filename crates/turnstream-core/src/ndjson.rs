@@ -32,7 +32,7 @@ pub struct NdjsonFramer {
 
 /// What the first bytes of a body say that it is.
 enum Body {
-    /// Nothing yet: blanks, or a part of a byte-order mark, as they came.
+    /// Nothing yet: the first blanks, or a part of a byte-order mark.
     Unknown(Vec<u8>),
     Lines,
     /// Something else; its start.
@@ -52,24 +52,25 @@ impl Framer for NdjsonFramer {
         if self.ended {
             return;
         }
-        if let Body::Unknown(start) = &mut self.body {
-            start.extend_from_slice(chunk);
-            match first_byte(start) {
-                // Only blanks so far, and of those nobody needs more than the last few.
-                None => start.truncate(BYTE_ORDER_MARK.len()),
-                Some(b'{') => self.body = Body::Lines,
-                Some(_) => {
-                    self.lines.clear();
-                    // Blanks before it have been dropped or not, by where the chunks end.
-                    let body = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
-                    self.body = Body::Foreign(body.get(..PREAMBLE_BYTES).unwrap_or(body).to_vec());
-                    return;
+        match &mut self.body {
+            Body::Lines => self.lines.push(chunk),
+            Body::Foreign(start) => keep_start(start, chunk),
+            Body::Unknown(start) => {
+                start.extend_from_slice(chunk);
+                // Blanks before it have been dropped or not, by where the chunks end.
+                let body = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
+                match first_byte(start) {
+                    // Only blanks so far, and of those nobody needs more than the last few.
+                    None => start.truncate(BYTE_ORDER_MARK.len()),
+                    Some(b'{') => {
+                        self.lines.push(body);
+                        self.body = Body::Lines;
+                    }
+                    Some(_) => {
+                        self.body = Body::Foreign(body.get(..PREAMBLE_BYTES).unwrap_or(body).to_vec());
+                    }
                 }
             }
-        }
-        match &mut self.body {
-            Body::Foreign(start) => keep_start(start, chunk),
-            Body::Unknown(_) | Body::Lines => self.lines.push(chunk),
         }
     }
 
@@ -248,6 +249,13 @@ mod tests {
         let error = FrameError::TooLarge { limit: 4, seen: 5 };
         check(4, b"{34}\n12345\n1\n", &[Ok("{34}"), Err(error.clone())], &[]);
         check(4, b"{}\n12345", &[Ok("{}"), Err(error)], &[]);
+    }
+
+    #[test]
+    fn blanks_before_the_first_line_are_no_line_however_many_they_are() {
+        check(4, b"\n          \r\n     {}\n", &[Ok("{}")], &[]);
+        check(4, b"\xEF\xBB\xBF          {}", &[], &[Ok("{}")]);
+        check(4, b"          x\n{}\n", &[], &[]);
     }
 
     #[test]

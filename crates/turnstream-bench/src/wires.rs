@@ -171,3 +171,33 @@ fn quoted(text: &str) -> String {
 
 const MODEL: &str = "model";
 const REGION: &str = "us-east-1";
+
+#[cfg(test)]
+mod tests {
+    use turnstream_core::{End, Event, Events, TurnFinished};
+
+    use super::*;
+    use crate::shapes;
+
+    #[test]
+    fn no_frame_of_a_body_is_unknown_to_its_wire_and_every_turn_ends_well() {
+        for wire in BenchWire::ALL {
+            for body in [shapes::text(wire, 20), shapes::tools(wire, 3), shapes::turn(wire)] {
+                let (mut decoder, mut events) = (wire.decoder(Limits::new()), Events::new());
+                decoder.feed(body.bytes(), &mut events);
+                decoder.end(End::Closed, &mut events);
+                let events: Vec<Event> = events.map(Result::unwrap).collect();
+                let is_news = |event: &&Event| {
+                    // Bedrock says with the usage how long the turn took.
+                    matches!(event, Event::Provider(said) if said.name.as_str() != "metrics")
+                };
+                assert_eq!(events.iter().find(is_news), None, "{}", wire.name());
+                let Some(Event::TurnFinished(TurnFinished { usage, raw_reason, .. })) = events.last() else {
+                    panic!("{}: {:?}", wire.name(), events.last());
+                };
+                assert!(usage.is_some() || wire == BenchWire::OpenAiChat, "{}: no usage", wire.name());
+                assert!(raw_reason.is_some(), "{}: no reason", wire.name());
+            }
+        }
+    }
+}

@@ -100,8 +100,8 @@ impl<F: Framer, I: Interpret> Decoder<F, I> {
         let Self { framer, hot, interpreter, ledger } = self;
         framer.push(bytes);
         while !ledger.is_over() {
-            if let Some((hot, length)) = hot.recognise_ahead(framer.ahead())
-                && interpreter.hot(hot, ledger)
+            if let Some((known, length)) = hot.recognise_ahead(framer.ahead())
+                && interpreter.hot(known, ledger)
             {
                 framer.skip(length);
                 continue;
@@ -187,8 +187,8 @@ fn take<I: Interpret>(
 ) {
     match frame {
         Ok(frame) => {
-            if let Some(hot) = hot.recognise(frame)
-                && interpreter.hot(hot, ledger)
+            if let Some(known) = hot.recognise(frame)
+                && interpreter.hot(known, ledger)
             {
                 return;
             }

@@ -1,9 +1,8 @@
 //! Frames of an AWS event stream.
 
-mod headers;
-
 use std::{fmt, ops::Range};
 
+use aws_smithy_eventstream::frame::read_message_from;
 use turnstream_core::{Frame, FrameError, Framer};
 
 /// Cuts a body of the type `application/vnd.amazon.eventstream` into its messages.
@@ -205,33 +204,30 @@ impl EventStreamFramer {
     /// Takes the next message, if all of it has come: where its payload stands, or what is wrong with it.
     fn read_message(&mut self, prelude: Prelude) -> Option<Result<Range<usize>, FrameError>> {
         let Prelude { length, headers_length } = prelude;
-        let (checked, checksum) = self.pending().get(..length)?.split_last_chunk::<CHECKSUM_BYTES>()?;
-        let (expected, checksum) = (crc32fast::hash(checked), u32::from_be_bytes(*checksum));
-        if checksum != expected {
-            let problem =
-                format!("message checksum 0x{checksum:X} didn't match expected checksum 0x{expected:X}");
-            return Some(Err(damaged(&problem)));
+        let message = self.pending().get(..length)?;
+        let headers = message.get(PRELUDE_BYTES..PRELUDE_BYTES + headers_length)?;
+        // Most messages have the headers of the one before, and what was read once need not be read again.
+        let is_alike = headers == self.headers && has_good_checksum(message);
+        if !is_alike && let Err(problem) = self.read_headers(prelude) {
+            return Some(Err(problem));
         }
-        let headers_start = self.start + PRELUDE_BYTES;
-        let payload_start = headers_start + headers_length;
-        let headers = headers_start..payload_start;
-        if self.bytes.get(headers.clone()) != Some(&self.headers)
-            && let Err(problem) = self.read_headers(headers)
-        {
-            return Some(Err(damaged(problem)));
-        }
+        let payload_start = self.start + PRELUDE_BYTES + headers_length;
         self.start += length;
         self.prelude = None;
         Some(Ok(payload_start..self.start - CHECKSUM_BYTES))
     }
 
-    fn read_headers(&mut self, place: Range<usize>) -> Result<(), &'static str> {
-        self.headers.clear();
-        // The memory of huge ones is not kept.
-        self.headers.shrink_to(KEPT_BYTES);
-        self.headers.extend_from_slice(self.bytes.get(place).unwrap_or_default());
-        let headers = headers::read(&self.headers)?;
-        let header = |name: &str| headers.iter().find(|header| header.name == name)?.text;
+    /// Reads the next message whole, and keeps what its headers say.
+    fn read_headers(&mut self, prelude: Prelude) -> Result<(), FrameError> {
+        let bytes = self.pending().get(..prelude.length).unwrap_or_default();
+        let message = read_message_from(bytes).map_err(|error| damaged(&error.to_string()))?;
+        let headers =
+            bytes.get(PRELUDE_BYTES..PRELUDE_BYTES + prelude.headers_length).unwrap_or_default().to_vec();
+        self.headers = headers;
+        let header = |name: &str| {
+            let header = message.headers().iter().find(|header| header.name().as_str() == name)?;
+            header.value().as_string().ok().map(|value| value.as_str())
+        };
         self.event.clear();
         self.data.clear();
         match header(":message-type") {
@@ -276,6 +272,12 @@ impl fmt::Debug for EventStreamFramer {
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }
+}
+
+fn has_good_checksum(message: &[u8]) -> bool {
+    message
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .is_some_and(|(checked, checksum)| crc32fast::hash(checked) == u32::from_be_bytes(*checksum))
 }
 
 fn damaged(problem: &str) -> FrameError {

@@ -4,6 +4,8 @@
 #
 #   measure.sh [instructions] [cpu] [memory] [allocations]      all of them without a word
 #
+# TOOL_FRAGMENTS is how many each of sixteen calls has: 5,000, or fewer where a peer takes too long.
+#
 # Instructions and allocations are the same on a busy machine; times are not, and their tables say its load.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -20,7 +22,7 @@ wires="anthropic-messages openai-chat openai-responses"
 # On Gemini and Ollama a call is one event.
 columns="anthropic-messages:text anthropic-messages:tools openai-chat:text openai-chat:tools openai-responses:text openai-responses:tools gemini:text"
 columns+=" cohere-v2:text cohere-v2:tools ollama:text bedrock-converse:text bedrock-converse:tools"
-declare -A sizes=([text]=5000 [tools]=300)
+declare -A sizes=([text]=5000 [tools]="${TOOL_FRAGMENTS:-5000}")
 
 peers=()
 for program in "$peers_built"/peer-*; do

@@ -20,7 +20,7 @@ most=2.2
 
 # The size of a body in table (b): text deltas, and fragments of each of sixteen calls.
 text_deltas=5000
-tool_fragments=300
+tool_fragments=5000
 declare -A sizes=([text]=$text_deltas [tools]=$tool_fragments)
 
 count() {

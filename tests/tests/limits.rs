@@ -208,6 +208,28 @@ fn nesting_that_never_closes_is_a_bad_frame() {
 }
 
 /// The events of a body, the same however it is cut.
+#[test]
+fn a_frame_of_very_many_elements_is_a_bad_frame() {
+    for (wire, head, tail) in [
+        (TestedWire::OpenAiChat, r#"{"object":"chat.completion.chunk","choices":["#, "]}"),
+        (TestedWire::OpenAiChat, r#"{"choices":[{"delta":{"tool_calls":["#, "]}}]}"),
+        (TestedWire::Gemini, r#"{"candidates":["#, "]}"),
+        (TestedWire::Gemini, r#"{"candidates":[{"content":{"parts":["#, "]}}]}"),
+        (TestedWire::OpenAiResponses, r#"{"type":"response.completed","response":{"output":["#, "]}}"),
+        (TestedWire::Cohere, r#"{"type":"content-delta","index":0,"delta":{"message":{"content":["#, "]}}}"),
+    ] {
+        let elements = |count: usize| format!("data: {head}{}{{}}{tail}\n\n", "{},".repeat(count - 1));
+        let few = decode(wire.decoder(), elements(1000).as_bytes());
+        assert_ne!(last_error_kind(&few), Some(ErrorKind::Malformed), "{} {head}", wire.name());
+        let many = decode(wire.decoder(), elements(70_000).as_bytes());
+        assert_eq!(last_error_kind(&many), Some(ErrorKind::Malformed), "{} {head}", wire.name());
+    }
+}
+
+fn last_error_kind(events: &[Result<Event, Error>]) -> Option<ErrorKind> {
+    events.last()?.as_ref().err().map(Error::kind)
+}
+
 fn events_of(wire: BenchWire, limits: Limits, body: &[u8]) -> Vec<Result<Event, Error>> {
     let events = cuts_do_not_matter(|| wire.decoder(limits), body);
     check_laws(&events);

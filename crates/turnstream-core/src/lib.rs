@@ -22,6 +22,7 @@ mod json_text;
 mod json_values;
 mod ledger;
 mod lines;
+mod list;
 mod message;
 mod model;
 mod ndjson;
@@ -54,6 +55,7 @@ pub use ids::IdForm;
 pub use json_text::{JsonText, SurrogateJoiner};
 pub use json_values::JsonValuesFramer;
 pub use ledger::{Announcement, BodyEnd, Closing, Key, Ledger, Rules};
+pub use list::List;
 pub use message::{
     Audio, CallPart, Document, Image, Message, OpaquePart, Part, ReasoningPart, ResultContent, ResultPart,
     Role, Source, TextPart,

@@ -11,7 +11,7 @@ use serde::{Deserialize, de::Error as _};
 use serde_json::value::RawValue;
 use turnstream_core::{
     BadFrame, BodyEnd, Closing, Count, Error, ErrorEnvelope, ErrorKind, Frame, HotFrame, Interpret, JsonText,
-    Key, Ledger, Lesson, Reason, Rules, Text, Usage, is_json,
+    Key, Ledger, Lesson, List, Reason, Rules, Text, Usage, is_json,
 };
 
 use crate::{WIRE, error::in_stream};
@@ -353,7 +353,7 @@ struct Response<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
-    output: Option<Vec<AnyItem<'a>>>,
+    output: Option<List<AnyItem<'a>>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
 }

@@ -7,7 +7,7 @@ use serde::{
     de::{Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::value::RawValue;
-use turnstream_core::{Count, JsonText, Lesson, Usage};
+use turnstream_core::{Count, JsonText, Lesson, List, Usage};
 
 use super::Voice;
 
@@ -124,7 +124,7 @@ pub(super) struct Source<'a> {
 #[derive(Debug)]
 pub(super) enum Objects<T> {
     One(T),
-    Many(Vec<T>),
+    Many(List<T>),
 }
 
 /// The same, left as it stands.
@@ -152,7 +152,7 @@ impl<T> Objects<T> {
 
 impl<T> Default for Objects<T> {
     fn default() -> Self {
-        Self::Many(Vec::new())
+        Self::Many(List::default())
     }
 }
 
@@ -206,12 +206,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectsVisitor<T> {
         T::deserialize(MapAccessDeserializer::new(map)).map(Objects::One)
     }
 
-    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
-        let mut many = Vec::new();
-        while let Some(one) = list.next_element()? {
-            many.push(one);
-        }
-        Ok(Objects::Many(many))
+    fn visit_seq<S: SeqAccess<'de>>(self, list: S) -> Result<Self::Value, S::Error> {
+        List::read(list).map(Objects::Many)
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use turnstream_core::{Count, JsonText, Lesson};
+use turnstream_core::{Count, JsonText, Lesson, List};
 
 use super::{Piece, Voice, usage::Report};
 
@@ -12,7 +12,7 @@ use super::{Piece, Voice, usage::Report};
 #[serde(rename_all = "camelCase")]
 pub(super) struct Chunk<'a> {
     #[serde(borrow)]
-    pub(super) candidates: Option<Vec<Candidate<'a>>>,
+    pub(super) candidates: Option<List<Candidate<'a>>>,
     #[serde(borrow)]
     pub(super) usage_metadata: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -53,7 +53,7 @@ pub(super) struct Candidate<'a> {
 #[derive(Deserialize)]
 pub(super) struct Content<'a> {
     #[serde(borrow)]
-    pub(super) parts: Option<Vec<Part<'a>>>,
+    pub(super) parts: Option<List<Part<'a>>>,
 }
 
 /// One part: text, a call, or something else, which is read again as it stands.

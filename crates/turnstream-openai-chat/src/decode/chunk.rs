@@ -12,7 +12,7 @@ use serde::{
     },
 };
 use serde_json::value::RawValue;
-use turnstream_core::{Count, JsonText, Lesson, Usage};
+use turnstream_core::{Count, JsonText, Lesson, List, Usage};
 
 /// How arguments are read, and whether hints of another type are passed over: all of that only if the quick
 /// way, with [`JsonText`], has failed.
@@ -195,7 +195,7 @@ pub(super) struct Word<'a>(Option<Cow<'a, str>>);
 #[derive(Debug)]
 pub(super) struct Few<T> {
     first: Option<T>,
-    rest: Vec<T>,
+    rest: List<T>,
 }
 
 /// What a chunk means that has but one piece: the chunks that come in thousands.
@@ -349,7 +349,7 @@ impl<T> Few<T> {
 
 impl<T> Default for Few<T> {
     fn default() -> Self {
-        Self { first: None, rest: Vec::new() }
+        Self { first: None, rest: List::default() }
     }
 }
 
@@ -423,11 +423,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewVisitor<T> {
     }
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut sequence: S) -> Result<Self::Value, S::Error> {
-        let mut few = Few { first: sequence.next_element()?, rest: Vec::new() };
-        while let Some(next) = sequence.next_element()? {
-            few.rest.push(next);
-        }
-        Ok(few)
+        Ok(Few { first: sequence.next_element()?, rest: List::read(sequence)? })
     }
 }
 

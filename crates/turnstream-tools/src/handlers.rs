@@ -124,6 +124,9 @@ impl Handlers {
 
     /// What has happened since. Never ready while nothing runs.
     pub(crate) fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<News> {
+        if self.is_idle() {
+            return Poll::Pending;
+        }
         self.join(|tasks| match tasks.poll_join_next_with_id(context) {
             Poll::Ready(joined) => joined,
             Poll::Pending => None,
@@ -139,6 +142,12 @@ impl Handlers {
             Poll::Ready(Some(progress)) => Poll::Ready(News::Progress(progress)),
             Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Whether nothing runs, and nobody is left who could report anything.
+    fn is_idle(&self) -> bool {
+        let is_alone = self.progress.sender_strong_count() == 1;
+        is_alone && self.progress.is_empty() && self.calls.is_empty() && self.finished.is_empty()
     }
 
     /// Aborts what runs, and hands out what had finished.

@@ -187,16 +187,19 @@ impl Refused {
 impl Draining {
     /// Reads the rest, up to a limit, a time, or the end, whichever comes first.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, timer: &mut Timer) -> Poll<()> {
-        if !mem::replace(&mut self.is_armed, true) {
-            timer.arm(Some(DRAIN_WAIT));
-        }
         loop {
             match self.body.as_mut().poll_next(context) {
                 Poll::Ready(Some(Ok(chunk))) if chunk.len() < self.bytes_left => {
                     self.bytes_left -= chunk.len();
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => return timer.poll(context).map(drop),
+                Poll::Pending => {
+                    // Mostly the end came with the last chunk, and then there is nothing to wait for.
+                    if !mem::replace(&mut self.is_armed, true) {
+                        timer.arm(Some(DRAIN_WAIT));
+                    }
+                    return timer.poll(context).map(drop);
+                }
             }
         }
     }

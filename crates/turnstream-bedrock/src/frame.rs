@@ -254,10 +254,7 @@ impl EventStreamFramer {
             return Ok(Frame::new(&self.event, &self.data));
         }
         let payload = self.bytes.get(payload).unwrap_or_default();
-        // The error of the quicker check does not say where.
-        let data = simdutf8::basic::from_utf8(payload).or_else(|_| str::from_utf8(payload));
-        let data = data.map_err(|error| FrameError::not_utf8(payload, error))?;
-        Ok(Frame::new(&self.event, data))
+        Ok(Frame::new(&self.event, FrameError::text(payload)?))
     }
 }
 

@@ -159,15 +159,7 @@ impl<I: Interpret> Interpret for Unwrapping<I> {
             return Ok(None);
         }
         let data = unwrap(frame.data, &mut self.event).map_err(|problem| BadFrame::new("chunk", problem))?;
-        let event = Frame::new("", data);
-        if let Some(hot) = self.hot.recognise(event)
-            && self.messages.hot(hot, ledger)
-        {
-            return Ok(None);
-        }
-        if let Some(lesson) = self.messages.frame(event, ledger)? {
-            self.hot.learn(event, lesson);
-        }
+        self.hot.interpret(Frame::new("", data), &mut self.messages, ledger)?;
         Ok(None)
     }
 

@@ -187,18 +187,9 @@ fn take<I: Interpret>(
 ) {
     match frame {
         Ok(frame) => {
-            if let Some(known) = hot.recognise(frame)
-                && interpreter.hot(known, ledger)
-            {
-                return;
-            }
-            match interpreter.frame(frame, ledger) {
-                Ok(Some(lesson)) => hot.learn(frame, lesson),
-                Ok(None) => {}
-                Err(bad) => {
-                    let error = Error::new(ErrorKind::Malformed, bad.to_string());
-                    ledger.fail(error.with_body(frame.data.as_bytes()).with_source(bad.problem));
-                }
+            if let Err(bad) = hot.interpret(frame, interpreter, ledger) {
+                let error = Error::new(ErrorKind::Malformed, bad.to_string());
+                ledger.fail(error.with_body(frame.data.as_bytes()).with_source(bad.problem));
             }
         }
         Err(FrameError::TooLarge { limit, seen }) => ledger.limit_exceeded("frame_bytes", limit, seen),

@@ -118,8 +118,18 @@ impl FrameError {
         Self::TooLarge { limit, seen: limit.saturating_add(1) }
     }
 
-    /// The error for a frame with these bytes.
-    pub fn not_utf8(bytes: &[u8], error: Utf8Error) -> Self {
+    /// The text of a frame with these bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`NotUtf8`](Self::NotUtf8).
+    pub fn text(bytes: &[u8]) -> Result<&str, Self> {
+        // The error of the quicker check does not say where.
+        let text = simdutf8::basic::from_utf8(bytes).or_else(|_| str::from_utf8(bytes));
+        text.map_err(|error| Self::not_utf8(bytes, error))
+    }
+
+    fn not_utf8(bytes: &[u8], error: Utf8Error) -> Self {
         // A few bytes more than are shown, so that no character is torn where the text is cut.
         let shown = bytes.get(..SHOWN_BYTES + 4).unwrap_or(bytes);
         let mut start = String::from_utf8_lossy(shown).into_owned();

@@ -9,22 +9,17 @@
 //! Where the framer can show the body's next bytes, a frame is recognised in them, framing and all: then its bytes
 //! are looked at once.
 
-use crate::{frame::Frame, json_text::first_escape, lines::KEPT_BYTES, scan::plain_run};
+use crate::{
+    driver::{BadFrame, Interpret},
+    frame::Frame,
+    json_text::first_escape,
+    ledger::Ledger,
+    lines::KEPT_BYTES,
+    scan::plain_run,
+};
 
-/// The hot frames of one stream, and what each means to its wire.
-///
-/// ```
-/// # use turnstream_core::{Frame, HotFrames, Lesson};
-/// let mut hot = HotFrames::new(&["n"]);
-/// let first = r#"{"n":1,"index":0,"text":"Hel"}"#;
-/// assert!(hot.recognise(Frame::new("", first)).is_none());
-/// hot.learn(Frame::new("", first), Lesson::new("the text of block 0", &first[25..28]));
-///
-/// let frame = Frame::new("", r#"{"n":2,"index":0,"text":"lo\n"}"#);
-/// let hot_frame = hot.recognise(frame).unwrap();
-/// assert_eq!((*hot_frame.meaning, hot_frame.text), ("the text of block 0", "lo\n"));
-/// assert!(hot.recognise(Frame::new("", r#"{"n":3,"index":1,"text":"!"}"#)).is_none());
-/// ```
+/// The hot frames of one stream, and what each means to its wire. A [`Decoder`](crate::Decoder) keeps them. An
+/// interpreter that takes frames out of others, and gives them to another interpreter, keeps those that it takes out.
 #[derive(Debug)]
 pub struct HotFrames<M> {
     passed_over: &'static [&'static str],
@@ -77,8 +72,30 @@ impl<M> HotFrames<M> {
         Self { passed_over, shapes: Vec::new(), latest: 0, wasted: 0, found: Found::default() }
     }
 
+    /// Gives a frame to its interpreter, the quick way if it is like one that was learned.
+    ///
+    /// # Errors
+    ///
+    /// What the interpreter says of the frame.
+    pub fn interpret<I: Interpret<Hot = M>>(
+        &mut self,
+        frame: Frame<'_>,
+        interpreter: &mut I,
+        ledger: &mut Ledger,
+    ) -> Result<(), BadFrame> {
+        if let Some(hot) = self.recognise(frame)
+            && interpreter.hot(hot, ledger)
+        {
+            return Ok(());
+        }
+        if let Some(lesson) = interpreter.frame(frame, ledger)? {
+            self.learn(frame, lesson);
+        }
+        Ok(())
+    }
+
     /// What a frame means, its text and its numbers, if it is like one that was learned.
-    pub fn recognise<'f>(&'f mut self, frame: Frame<'f>) -> Option<HotFrame<'f, M>> {
+    fn recognise<'f>(&'f mut self, frame: Frame<'f>) -> Option<HotFrame<'f, M>> {
         let find = |shape: &mut Shape<M>, found: &mut Found| {
             if frame.event != &*shape.event {
                 return None;
@@ -98,7 +115,7 @@ impl<M> HotFrames<M> {
 
     /// The same of a frame at the start of a body's next bytes, with all that belongs to its framing; and how many
     /// bytes it is.
-    pub fn recognise_ahead<'f>(&'f mut self, ahead: &'f [u8]) -> Option<(HotFrame<'f, M>, usize)> {
+    pub(crate) fn recognise_ahead<'f>(&'f mut self, ahead: &'f [u8]) -> Option<(HotFrame<'f, M>, usize)> {
         if ahead.is_empty() {
             return None;
         }
@@ -109,7 +126,7 @@ impl<M> HotFrames<M> {
     }
 
     /// Learns a frame that was read the long way.
-    pub fn learn(&mut self, frame: Frame<'_>, lesson: Lesson<'_, M>) {
+    fn learn(&mut self, frame: Frame<'_>, lesson: Lesson<'_, M>) {
         // A stream that does not repeat itself is left alone.
         let most = lesson.text.len().saturating_add(MOST_ENVELOPE);
         if self.wasted >= MOST_WASTED || frame.data.len().max(frame.in_body.len()) > most {
@@ -143,9 +160,8 @@ impl<M> HotFrames<M> {
         let (text, more) = match find(shapes.get_mut(*latest)?, found) {
             Some(it) => it,
             None => {
-                let others = shapes.iter_mut().enumerate().filter(|(index, _)| index != latest);
-                let (index, it) =
-                    others.into_iter().find_map(|(index, shape)| Some((index, find(shape, found)?)))?;
+                let mut others = shapes.iter_mut().enumerate().filter(|(index, _)| index != latest);
+                let (index, it) = others.find_map(|(index, shape)| Some((index, find(shape, found)?)))?;
                 *latest = index;
                 it
             }

@@ -280,7 +280,7 @@ impl JsonValuesFramer {
 
     fn lend(&self, value: Range<usize>) -> Result<Frame<'_>, FrameError> {
         let bytes = self.bytes.get(value).unwrap_or_default();
-        let data = str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error))?;
+        let data = FrameError::text(bytes)?;
         Ok(Frame::new("", data))
     }
 }

@@ -38,8 +38,8 @@ pub struct Ledger {
     limits: Limits,
     events: Events,
     started: bool,
-    /// Whether anything came that only this wire says. Tokens are reported alike on several.
-    is_known: bool,
+    /// Whether the wire named the turn. It begins without a name where something else came first.
+    is_named: bool,
     output_given: bool,
     over: bool,
     next_part: u32,
@@ -93,7 +93,7 @@ impl Ledger {
             limits,
             events: Events::new(),
             started: false,
-            is_known: false,
+            is_named: false,
             output_given: false,
             over: false,
             next_part: 0,
@@ -135,7 +135,7 @@ impl Ledger {
     /// The provider named the turn. The first id and model that are not empty count.
     pub fn turn_started(&mut self, id: Option<&str>, model: Option<&str>) {
         let (id, model) = (not_empty(id), not_empty(model));
-        self.is_known |= id.is_some() || model.is_some();
+        self.is_named |= id.is_some() || model.is_some();
         if self.over || self.started || (id.is_none() && model.is_none()) {
             return;
         }
@@ -145,7 +145,6 @@ impl Ledger {
     /// A part began that is not a client's call: text, reasoning, a block of the provider's. The turn goes
     /// on, so calls that were closed before are finished.
     pub fn part_began(&mut self) -> PartIndex {
-        self.is_known = true;
         self.finish_closed();
         let part = self.new_part();
         self.open_parts.insert(part, None);
@@ -192,7 +191,6 @@ impl Ledger {
         if self.over {
             return;
         }
-        self.is_known = true;
         let index = match self.slot(&key) {
             Some(index) => index,
             None => {
@@ -332,7 +330,6 @@ impl Ledger {
     /// The wire gave a reason. It takes effect when the turn ends; of several the most alarming counts. One
     /// that is no cut says that the turn went on behind the calls that were closed.
     pub fn reason(&mut self, reason: Reason, raw: &str) {
-        self.is_known = true;
         self.went_on = false;
         let worst = self.reason.as_ref().map_or(reason, |(known, _)| known.or_worse(reason));
         if !worst.is_cut() && !self.has_refusal {
@@ -378,7 +375,7 @@ impl Ledger {
         }
         self.fail(match end {
             End::Broken(error) => error,
-            End::Closed if self.is_known => {
+            End::Closed if self.is_known() => {
                 Error::new(ErrorKind::Truncated, "the body ended before the turn did")
             }
             End::Closed if self.started || !self.early.is_empty() => {
@@ -389,6 +386,11 @@ impl Ledger {
             }
             End::Closed => Error::new(ErrorKind::Truncated, "the body ended and had said nothing"),
         });
+    }
+
+    /// Whether anything came that only this wire says, and no other. Tokens are reported alike on several.
+    fn is_known(&self) -> bool {
+        self.is_named || self.next_part > 0 || !self.calls.is_empty() || self.reason.is_some()
     }
 
     /// Whether the end of the body finishes the turn: a reason has been given, nothing more was said since,

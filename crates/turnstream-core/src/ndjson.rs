@@ -140,7 +140,7 @@ impl NdjsonFramer {
         let start = line.start;
         let bytes = self.lines.bytes(line);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let data = str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error))?;
+        let data = FrameError::text(bytes)?;
         Ok(Frame { event: "", data, in_body: self.lines.bytes(start..self.lines.given_out()) })
     }
 }

@@ -262,16 +262,15 @@ impl SseFramer {
     }
 
     fn lend(&mut self, Block { data, in_body }: Block) -> Result<Frame<'_>, FrameError> {
-        let text = utf8;
         // The same few names come again and again, and need to be looked at once.
         let name = match self.lent_event == self.name.as_bytes() {
             true => Ok(()),
-            false => text(&self.lent_event).map(|name| {
+            false => FrameError::text(&self.lent_event).map(|name| {
                 self.name.clear();
                 self.name.push_str(name);
             }),
         };
-        let data = text(self.bytes_of(&data))?;
+        let data = FrameError::text(self.bytes_of(&data))?;
         name.map(|()| Frame { data, event: &self.name, in_body: self.lines.bytes(in_body) })
     }
 
@@ -304,11 +303,6 @@ impl fmt::Debug for SseFramer {
             .field("ended", &self.ended)
             .finish_non_exhaustive()
     }
-}
-
-fn utf8(bytes: &[u8]) -> Result<&str, FrameError> {
-    simdutf8::basic::from_utf8(bytes)
-        .or_else(|_| str::from_utf8(bytes).map_err(|error| FrameError::not_utf8(bytes, error)))
 }
 
 /// Whether a body of nothing but comments was cut where it may have been going to say a field's name.
@@ -541,17 +535,13 @@ mod tests {
         {
             let mut data = text.clone().into_bytes();
             data.push(0xFF);
-            let error = FrameError::not_utf8(&data, str::from_utf8(&data).unwrap_err());
+            let error = FrameError::text(&data).unwrap_err();
             let FrameError::NotUtf8 { valid_up_to, start } = error else { unreachable!() };
             assert_eq!(valid_up_to, text.len());
             assert!(text.starts_with(&start) && (253..=256).contains(&start.len()), "{start}");
         }
         let noise = vec![0xFF; 1000];
-        let FrameError::NotUtf8 { start, .. } =
-            FrameError::not_utf8(&noise, str::from_utf8(&noise).unwrap_err())
-        else {
-            unreachable!()
-        };
+        let FrameError::NotUtf8 { start, .. } = FrameError::text(&noise).unwrap_err() else { unreachable!() };
         assert_eq!(start, "\u{fffd}".repeat(85));
     }
 

@@ -53,8 +53,8 @@ fn assert_both_ways_are_alike<F: Framer>(bodies: u64, frame: fn(&mut Rng) -> Str
         let recognised = Arc::clone(&quick.recognised);
         let got = decoded::<F>(limits, quick, &chunks);
         let want = decoded::<F>(limits, Blocks::default(), &[&body]);
-        let shown: Vec<_> = chunks.iter().map(|chunk| String::from_utf8_lossy(chunk)).collect();
-        assert_eq!(got, want, "body {seed}, cut so: {shown:#?}");
+        let shown = || chunks.iter().map(|chunk| chunk.escape_ascii().to_string()).collect::<Vec<_>>();
+        assert_eq!(got, want, "body {seed}, cut so: {:#?}", shown());
         frames += count;
         hot += recognised.load(Ordering::Relaxed);
     }

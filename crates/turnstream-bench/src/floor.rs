@@ -1,9 +1,9 @@
 //! The floor: what a careful programmer writes by hand for one wire and one program.
 //!
-//! Lines are found with memchr, messages by their lengths, frames are read into borrowed serde structs, and what they say is appended to
-//! strings. It keeps none of the laws: a cut turn looks whole, a call is finished when it has been added to,
-//! nothing has a limit, no checksum is checked, unknown frames are gone. It is what our own work is compared with, not a way to read
-//! replies.
+//! Lines are found with memchr, messages by their lengths, frames are read into borrowed serde structs, and what
+//! they say is appended to strings. It keeps none of the laws: a cut turn looks whole, a call is finished when it has
+//! been added to, nothing has a limit, no checksum is checked, unknown frames are gone. It is what our own work is
+//! compared with, not a way to read replies.
 
 mod frames;
 mod messages;
